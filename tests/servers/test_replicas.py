@@ -335,6 +335,29 @@ def test_gtids_of_several_domains_have_no_order(
         assert "or several GTID domains (MariaDB)" in caplog.text
 
 
+def test_a_replica_of_mariadb_that_has_what_the_promoted_one_lacks_is_not_read(
+    servers_dir: Path, missing: Skip, tmp_path: Path, need_packages: Callable[..., None]
+) -> None:
+    """Both count their GTIDs on from where they were: the numbers are the same, the commits are not."""
+    need_packages("pymysql")
+    servers = replicated(servers_dir, missing, (*TABLES, PUT["mariadb"]), (0, 0), "mariadb")
+    with servers as (primary, (second, other)):
+        second.pause(True)
+        primary.ask("INSERT INTO t VALUES ('lost 1'); INSERT INTO t VALUES ('lost 2')", "site")
+        wait_until(lambda: other.ask("SELECT count(*) FROM t", "site") == "3", 20, "the other one has it")
+        primary.stop()
+        second.promote()
+        site = Site(second, [other], tmp_path / "keys", "pymysql", max_lag=1.5)
+        try:
+            wait_until(lambda: site.ask("/")[0] == other.port, 10, "the other one is read")
+            for number in range(2):
+                told = site.ask(f"/insert/{number}", method="POST")[2]
+                assert site.ask("/", told)[0] == second.port, "the other one does not have it"
+            wait_until(lambda: site.ask("/")[0] == second.port, 10, "the other one is left out")
+        finally:
+            close_all()
+
+
 def test_a_position_that_the_primary_never_comes_to_is_replaced(site: Site) -> None:
     """As after a backup was restored: soon the replicas are read again. The visitor gets the primary's position."""
     cookie = SignedCookie(COOKIE, "what is written", read_keys(str(site.keys)), 60)

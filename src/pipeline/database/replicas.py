@@ -22,6 +22,7 @@ from sqlalchemy.pool import NullPool
 
 from pipeline.database import forks
 from pipeline.database.sql_databases import Database
+from pipeline.database.sql_dialects import LINE
 from pipeline.database.sql_drivers import ask, hang_up
 from pipeline.database.sql_sessions import Bound
 from pipeline.interfaces import ConfigurationError, Unavailable
@@ -35,6 +36,12 @@ MOST_DOUBTED = 1_000
 """Positions that visitors told and the primary was not at."""
 REPLAYED = "pipeline.sql.replayed"
 """The key in the ``info`` of a connection for the position that its server is known to have."""
+
+
+def has(replayed: int, needed: int) -> bool:
+    """Return whether a replica at one position has another one. One that has what a promoted replica lacks is at the
+    places that this one comes to with other commits."""
+    return not needed or (replayed >> LINE == needed >> LINE and replayed >= needed)
 
 
 class Replica:
@@ -109,7 +116,7 @@ class Replica:
                 connection = self.engine.connect()
                 self.watching = connection.connection.driver_connection
             position = self.ask(self.watching, self.query)
-            if position + self.database.dialect.slack < needed:
+            if not has(position + self.database.dialect.slack, needed):
                 raise RuntimeError(f"it may be more than {self.max_lag:g} seconds behind its primary (max_lag)")
         except Exception as error:
             self.leave_out(error)
@@ -159,9 +166,9 @@ class Replica:
             self.answered = -inf
             return None
         try:
-            if position > connection.info.get(REPLAYED, 0):
+            if not has(connection.info.get(REPLAYED, 0), position):
                 connection.info[REPLAYED] = self.ask(connection.connection.driver_connection, self.query)
-            if position <= connection.info.get(REPLAYED, 0):
+            if has(connection.info.get(REPLAYED, 0), position):
                 return connection
         except Exception:  # it was lost this very moment
             connection.invalidate()

@@ -61,6 +61,10 @@ class Errors:
     """The open transaction does not have the savepoint, so that it is another transaction."""
 
 
+LINE = 64
+"""Bits of a position for the place in a log; in front of them its timeline (PostgreSQL), or its server (MariaDB)."""
+
+
 @dataclass(frozen=True)
 class Dialect:
     """One SQL database."""
@@ -82,7 +86,7 @@ class Dialect:
     has_savepoint: str = "RELEASE SAVEPOINT {name}"
     """Statement that fails if the open transaction does not have a savepoint."""
     position: str = ""
-    """Query for the position of a primary, a number that is higher after each commit."""
+    """Query for the position of a primary: its ``LINE``, and a number that is higher after each commit."""
     replayed: str = ""
     """Query for the position of a replica: it has all commits up to there. Without a row if it is not a replica."""
     slack: int = 0
@@ -92,6 +96,9 @@ class Dialect:
     name "all triggers" stands for the triggers of the database."""
     errors: Errors = field(default_factory=Errors)
 
+
+GTID = """SELECT CAST(SUBSTRING_INDEX(SUBSTRING_INDEX({gtid}, '-', 2), '-', -1) AS UNSIGNED) * 18446744073709551616
+    + CAST(SUBSTRING_INDEX({gtid}, '-', -1) AS UNSIGNED) FROM DUAL WHERE {gtid} REGEXP '^[^,]+$'"""
 
 POSTGRESQL = Dialect(
     {"psycopg2": PSYCOPG, "psycopg": PSYCOPG_3, "pg8000": PG8000},
@@ -105,8 +112,7 @@ POSTGRESQL = Dialect(
     ),
     # It needs another savepoint, or its transaction could not go on after the error.
     has_savepoint="SAVEPOINT pipeline_now; RELEASE SAVEPOINT {name}",
-    # A place in the log counts in its timeline, of which each promotion begins another: a replica that has what the
-    # promoted one lacks is at the same places with other commits. It tells the timeline after a checkpoint of it.
+    # Each promotion begins a timeline, which a replica tells after a checkpoint of it.
     position="SELECT ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint * 2.0 ^ 64"
     " + pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')",
     replayed="SELECT greatest((pg_control_checkpoint()).timeline_id,"
@@ -158,11 +164,9 @@ MYSQL = Dialect(
     statement_timeout="SET SESSION max_statement_time = {seconds}",
     lock_timeout="SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
     in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
-    # MariaDB: the number of a GTID, domain-server-number. With several domains there is no order.
-    position="SELECT CAST(SUBSTRING_INDEX(@@gtid_binlog_pos, '-', -1) AS UNSIGNED) FROM DUAL"
-    " WHERE @@gtid_binlog_pos REGEXP '^[^,]+$'",
-    replayed="SELECT CAST(SUBSTRING_INDEX(@@gtid_slave_pos, '-', -1) AS UNSIGNED) FROM DUAL"
-    " WHERE @@read_only AND @@gtid_slave_pos REGEXP '^[^,]+$'",
+    # MariaDB: server and number of a GTID, domain-server-number. With several domains there is no order.
+    position=GTID.format(gtid="@@gtid_binlog_pos"),
+    replayed=GTID.format(gtid="@@gtid_slave_pos") + " AND @@read_only",
     leaving=r"""WITH leaving AS (SELECT lower(routine_name) AS name FROM information_schema.routines
         UNION SELECT 'get_lock') SELECT name FROM leaving WHERE name IN ({names})
         UNION SELECT 'all triggers' FROM information_schema.triggers WHERE 'all triggers' IN ({names})

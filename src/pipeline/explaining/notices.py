@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
+from urllib.parse import parse_qsl
 
 from pipeline.database.stored import comparable
 from pipeline.explaining.notices_of_pages import form_of, of_answer
@@ -115,7 +116,7 @@ def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     empty = tuple([name for name, one in getattr(request.context, "__dict__", {}).items() if one is None])
     if not (form := form_of(request)):
         return (("EMPTY", empty),)
-    taken = {*getattr(fill, "names", ()), *request.GET.keys()}
+    taken = {*getattr(fill, "names", ()), *dict(parse_qsl(request.environ.get("QUERY_STRING", ""), True))}
     # The text in front of a box, of a hidden field, is what is sent if the box is not ticked.
     several = [name for name, one in form.items() if isinstance(one, list) and one[1:] and one[0] not in UNTICKED]
     sent = [name for name in form if name not in taken]
