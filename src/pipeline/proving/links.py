@@ -77,5 +77,5 @@ def leading(site: Site, request: Asked, run: Run) -> Iterator[Asked]:
     for url in urls:
         yield Asked("GET", url, user=request.user, source=f"a link of {request.url}")
     if run.status == 200 and "html" in run.header("Content-Type"):
-        for form in forms_of(site.origin, request.url, run.body):
+        for form in forms_of(site.origin, request.url, run):
             yield form._replace(user=request.user)

@@ -39,6 +39,8 @@ class Asked(NamedTuple):
     """The user that asks, without a password; None is the user of the site, and "" is an anonymous visitor."""
     source: str = ""
     """The place that it was found at, such as a form of the page /."""
+    tokens: tuple[str, ...] = ()
+    """The fields whose values its page has made, against requests of other sites. They are as secret as cookies."""
 
     def __str__(self) -> str:
         return f"{self.method} {masked_query(self.url)}"
@@ -157,8 +159,9 @@ def multipart(fields: Sequence[tuple[str, Any]]) -> bytes:
 
 
 def with_values(request: Asked, change: Callable[[Any], Any]) -> Asked:
-    """Return a request with other values in the fields of its form, its JSON or its query."""
-    return request.with_fields([(name, change(old)) for name, old in request.fields])
+    """Return a request with other values in the fields of its form, its JSON or its query, but for its tokens."""
+    fields = request.fields
+    return request.with_fields([(name, old if name in request.tokens else change(old)) for name, old in fields])
 
 
 def unlike(old: Any, number: int) -> Any:
