@@ -117,7 +117,10 @@ class Proof(Site):
 
     def attack(self) -> Proof:
         """Ask as an outsider does: without a login, from another site, with hostile values."""
-        prove_attack(self, self.requests, self.report, self.users)
+        linked = [request for _, _, request, _ in islice(followed(self, self.requests), LINKS)]
+        queries = {(one.alike, *dict(one.fields)): one for one in linked if one.is_safe and one.fields}
+        more = [one for one in queries.values() if re.search(self.view, str(one)) and one not in self.requests]
+        prove_attack(self, [*self.requests, *more], self.report, self.users)
         return self._told("attack")
 
     def links(self) -> Proof:

@@ -54,7 +54,7 @@ class Asked(NamedTuple):
         made = Request.blank(self.url, base_url=origin, method=self.method, headers=headers)
         environ: dict[str, Any] = made.environ
         environ["REMOTE_ADDR"] = "127.0.0.1"
-        environ["wsgi.input"] = BytesIO(self.body)
+        environ |= {"wsgi.input": BytesIO(self.body), "webob.is_body_seekable": True}  # WebOb needs no file for it
         if self.body or self.method in ("POST", "PUT", "PATCH"):
             environ["CONTENT_LENGTH"] = str(len(self.body))
         return environ
