@@ -25,6 +25,7 @@ from zope.interface import Interface, implementedBy
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
 from pipeline.proving.values import EXAMPLES, FILE, SHAPES, example_for, example_of
+from pipeline.publishing.kinds import CONTAINER, kind_of
 from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, asked, links_of, of_this_site, unlike, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
@@ -179,10 +180,9 @@ def objects(site: Site, way: Asked) -> list[Thing]:
 
 def walked(obj: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield an object and what is in it, each with its path."""
-    kind = type(obj)
-    is_container = hasattr(kind, "__getitem__") and hasattr(kind, "__iter__") and kind not in (str, bytes)
-    yield path if is_container else path.rstrip("/") or "/", obj
-    for name in list(obj)[:NAMES] if is_container and depth < DEPTH else ():
+    yield address(path, obj), obj
+    is_walked = kind_of(type(obj)) == CONTAINER and hasattr(type(obj), "__iter__")
+    for name in list(obj)[:NAMES] if is_walked and depth < DEPTH else ():
         if isinstance(name, str):
             yield from walked(obj[name], f"{path}{quote(name)}/", depth + 1)
 
@@ -193,7 +193,12 @@ def passed(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
     with suppress(Exception):  # it is of another user, or of another end, or the name of a view
         for name in path.strip("/").split("/"):
             obj, at = obj[unquote(name)], f"{at}/{name}"
-            yield at, obj
+            yield address(at, obj), obj
+
+
+def address(path: str, obj: Any) -> str:
+    """Return the path of an object, with a slash at its end if it is a container: without, it is redirected."""
+    return path.rstrip("/") + "/" * (path == "/" or kind_of(type(obj)) >= CONTAINER)
 
 
 def candidates(
