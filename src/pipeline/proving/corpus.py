@@ -81,11 +81,6 @@ class Wanted:
         context, _, key, view = self.row
         return f"{key} of {kind_name(context)} ({place_of(view.function)}): {self.said}"
 
-    @property
-    def is_refused(self) -> bool:
-        """True if each request was refused that has reached it."""
-        return self.request is not None and not self.is_answered
-
     def note(self, request: Asked, run: Run) -> bool:
         """Note how a request was answered that may be one for the view. Return whether it has reached it."""
         is_reached = any(view.function is self.row[3].function for view in run.views)
@@ -104,7 +99,7 @@ def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
     }
     wanted = list(by_view.values())
     forms: list[Asked] = []
-    for way in ways_of(chains):
+    for way in dict.fromkeys(ways_of(chains)):
         things = objects(site, way)
         pages: dict[str, Run] = {}
         for get in (True, False):  # the pages have the forms
@@ -144,7 +139,6 @@ def rows(site: Site, chains: Sequence[Chain]) -> Iterator[Row]:
 def ways_of(chains: Iterable[Chain]) -> Iterator[Asked]:
     """Yield how to reach each end: the conditions of the switches that lead to it, as a path and headers. A
     pipeline without an ini has one way."""
-    seen = set()
     if not chains:
         yield Asked("GET", "/")
     for chain in chains:
@@ -157,10 +151,7 @@ def ways_of(chains: Iterable[Chain]) -> Iterator[Asked]:
                 headers.append(("Content-Type", value.replace("*", "x")))
             elif name.startswith("header.") and equals:
                 headers.append((name[7:], value.replace("*", "")))
-        way = Asked("GET", path, headers=tuple(headers))
-        if way not in seen:
-            seen.add(way)
-            yield way
+        yield Asked("GET", path, headers=tuple(headers))
 
 
 def objects(site: Site, way: Asked) -> list[Thing]:

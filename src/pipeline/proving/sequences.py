@@ -287,12 +287,8 @@ class Explorer:
 def was_renamed(request: Asked, before: Sequence[Run], again: Sequence[Run]) -> bool:
     """Return whether an answer has led to a request, and not when it was asked for again: its name is of chance."""
     path = urlsplit(request.url).path
-    pairs = zip(before, again, strict=False)
-    return len(path) > 1 and any(leads_to(path, one) and not leads_to(path, other) for one, other in pairs)
-
-
-def leads_to(path: str, run: Run) -> bool:
-    return path.encode() in run.body or path in run.header("Location")
+    then, now = ((path in f"{run.body!r} {run.header('Location')}" for run in runs) for runs in (before, again))
+    return len(path) > 1 and any(was and not is_now for was, is_now in zip(then, now, strict=False))
 
 
 def is_made_of(url: str, request: Asked) -> bool:
@@ -341,5 +337,5 @@ def with_tokens(site: Site, steps: Iterable[Asked]) -> Iterator[Asked]:
         forms = leading(site, page, site.ask(page)) if step.source else ()
         found = next((one for one in forms if (one.method, one.url) == (step.method, step.url)), Asked("GET", ""))
         given = [(name, value) for name, value in found.fields if name in found.tokens]
-        cookies = {name: value for name, value in found.headers if name == "Cookie"}
-        yield (step.with_fields([*step.fields, *given]) if given else step).with_headers(cookies)
+        made = step.with_fields([*step.fields, *given]) if given else step
+        yield made.with_headers({name: value for name, value in found.headers if name == "Cookie"})

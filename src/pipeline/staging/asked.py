@@ -228,14 +228,9 @@ class Logged(NamedTuple):
         return self.asked.method, self.view, self.status
 
 
-def of_log(path: str) -> Iterator[Asked]:
-    """Yield the requests of an access log in JSON (``format = json`` of the element log), the newest of each
-    view and status."""
-    return iter({logged.kind: logged.asked for logged in read_log(path)}.values())
-
-
 def read_log(path: str) -> Iterator[Logged]:
-    """Yield the requests of an access log in JSON. A body is not in the log, so these are GET and HEAD."""
+    """Yield the requests of an access log in JSON (``format = json`` of the element log). A body is not in the
+    log, so these are GET and HEAD."""
     with open(path, encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
             try:
