@@ -110,7 +110,7 @@ def left_behind(memory: Sequence[str]) -> Iterator[str]:
 
 
 def answers(record: Record) -> Iterator[str]:
-    """Without a fault, an answer comes (S12), it is no error, and nothing was done outside before (R2)."""
+    """Without a fault, an answer comes (S12), it is not an error, and nothing was done outside before it (R2)."""
     if record.run.hangs or not record.run.hits:
         yield from failing(record.run, "without a fault ")
 
