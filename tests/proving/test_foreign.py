@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 import sqlalchemy
@@ -22,8 +24,9 @@ from pipeline.elements.transaction import transaction
 from pipeline.proving.corpus import MULTIPART, forms_of
 from pipeline.proving.proof import Proof
 from pipeline.proving.report import put_begin
-from pipeline.proving.sequences import steps_from, written
+from pipeline.proving.sequences import steps_from, with_tokens, written
 from pipeline.staging.asked import Asked
+from pipeline.staging.runs import Run
 from pipeline.tools.command import main
 
 PAGES = {
@@ -101,6 +104,31 @@ def test_a_form_with_files_is_replayed_as_it_was_sent() -> None:
     assert (again.body, dict(again.headers)["Content-Type"]) == (body, MULTIPART)
 
 
+def guarded(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    """An application whose form has a token of chance, half of which is in a cookie. Its view has a bug."""
+    if environ["REQUEST_METHOD"] == "GET":
+        token = token_urlsafe()
+        start_response("200 OK", [("Content-Type", "text/html"), ("Set-Cookie", f"half={token}; Path=/")])
+        hidden = f'<input type="hidden" name="t" value="{token}">'
+        return [f'<form method="post">{hidden}<input name="a"></form>'.encode()]
+    form = dict(parse_qsl(environ["wsgi.input"].read().decode()))
+    is_own = "t" in form and environ.get("HTTP_COOKIE") == f"half={form['t']}"
+    if is_own:
+        raise KeyError("a")
+    start_response("403 Forbidden", [])
+    return [b""]
+
+
+def test_a_form_is_sent_with_the_cookies_of_its_page_and_its_token_is_not_printed() -> None:
+    proof = Proof(Pipeline(errors(), transaction(), guarded))
+    with proof.loaded():
+        (found,) = proof.sequences(9).report.found
+        assert found.plan.startswith("- POST / a=") and found.plan.endswith(" /") and "t=" not in found.plan
+        assert proof.ask(steps_from(found.plan)[0]).status == 403
+        (again,) = with_tokens(proof, steps_from(found.plan))
+        assert proof.ask(again).status == 500
+
+
 @pytest.mark.parametrize(
     ("buttons", "sent"),
     [
@@ -115,7 +143,9 @@ def test_a_form_is_sent_with_its_first_button(buttons: str, sent: list[bytes]) -
     """A browser does so, and a view may be chosen by it. If the first is disabled, Enter sends nothing."""
     page = f"""<form method="post"><button type="button">x</button>
         <input type="hidden" name="token" value="1">{buttons}</form>"""
-    assert [form.body for form in forms_of("http://localhost", "/", page.encode())] == sent
+    run = Run()
+    run.body = page.encode()
+    assert [form.body for form in forms_of("http://localhost", "/", run)] == sent
 
 
 OPENED = """

@@ -1,4 +1,4 @@
-"""``prove`` finds the bugs that teams have made in four sites, and nothing in the sites without them."""
+"""``prove`` finds the bugs that teams have made in six sites, and nothing in the sites without them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ use = egg:wsgi-pipeline#transaction
 [app:club]
 paste.app_factory = {module}:app
 """
-NEEDED = {"club": ("pyramid_zodbconn",), "album": ("pydantic",)}
+NEEDED = {"club": ("pyramid_zodbconn",), "guests": ("pyramid",), "album": ("pydantic",)}
 NUMBERS = count()
 JUDGES = ("links", "attack", "sequences", "growth", "faults", "pairs")
 """In the order in which the quickest comes first."""
@@ -71,6 +71,7 @@ def proof_of(site: str, here: Path, text: str | None = None) -> Proof:
     for name in NEEDED.get(site, ()):
         pytest.importorskip(name)
     module = f"planted_{site}{next(NUMBERS)}"
+    (here / "map.txt").write_text("The map")
     (here / f"{module}.py").write_text(text or (HERE / f"{site}.py").read_text())
     ini = CLUB.format(here=here, module=module)
     if site == "shop":
@@ -86,7 +87,7 @@ def proof_of(site: str, here: Path, text: str | None = None) -> Proof:
     return Proof(str(here / "site.ini"), users=("ann", "bob"))
 
 
-@pytest.mark.parametrize("site", ["shop", "office", "club", "library", "album"])
+@pytest.mark.parametrize("site", ["shop", "office", "club", "library", "album", "guests"])
 def test_nothing_is_found_in_a_site_without_a_bug(site: str, here: Path) -> None:
     proof = proof_of(site, here)
     with proof.loaded():

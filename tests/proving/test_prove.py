@@ -29,7 +29,7 @@ from pipeline.proving.proof import JUDGES, Proof, plan_from
 from pipeline.proving.report import Waiver
 from pipeline.proving.rules import Record
 from pipeline.publisher import publisher
-from pipeline.staging.asked import Asked, of_log
+from pipeline.staging.asked import Asked, read_log
 from pipeline.staging.effects import effect
 from pipeline.staging.runs import FAULTS
 from pipeline.testing import prove as prove_site
@@ -199,7 +199,7 @@ def test_faults_at_some_points_alone(ini: Callable[..., str]) -> None:
 # The requests.
 
 
-def test_the_newest_request_of_each_view_and_status_of_a_log(tmp_path: Path) -> None:
+def test_the_newest_request_of_each_view_and_status_of_a_log(ini: Callable[..., str], tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     entries = [
         {"method": "GET", "url": "/a", "view": "v", "status": 200, "user": "ann"},
@@ -208,10 +208,11 @@ def test_the_newest_request_of_each_view_and_status_of_a_log(tmp_path: Path) -> 
         {"method": "POST", "url": "/d", "view": "w", "status": 303},
     ]
     log.write_text("\n".join(map(json.dumps, entries)))
-    assert [(str(one), one.user) for one in of_log(str(log))] == [("GET /b", ""), ("GET /c", "")]
+    with Proof(ini(), log=str(log), view="/[abc]$").loaded() as proof:
+        assert [(str(one), one.user) for one in proof.requests] == [("GET /b", ""), ("GET /c", "")]
     log.write_text('127.0.0.1 - - [01/Nov/2009] "GET / HTTP/1.1" 200 1')
     with pytest.raises(ConfigurationError, match=r"access.log, line 1: .* format = json"):
-        list(of_log(str(log)))
+        list(read_log(str(log)))
 
 
 def test_every_view_is_tried(ini: Callable[..., str]) -> None:

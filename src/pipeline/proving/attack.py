@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 from urllib.parse import quote, urlsplit
 
 from pipeline.interfaces import PUBLIC
+from pipeline.proving import values
 from pipeline.proving.corpus import OF_FORM
 from pipeline.proving.links import CHANGED, leading
 from pipeline.proving.promised import NOBODY, broken_invariants, open_to_others
@@ -24,6 +24,10 @@ from pipeline.telling.secrets import is_secret
 from pipeline.views import View
 
 ELSEWHERE = "http://elsewhere.example"
+PATHS = (values.__file__, "../" * 20 + values.__file__.lstrip("/"))
+"""Paths of a file that no site shows."""
+NAMED = str(values.__doc__).encode()[:40]
+"""The beginning of its text."""
 READ = (PUBLIC, ("GET",))
 """Permission and methods of what every visitor may read, such as a style sheet: it says nothing of other views."""
 SECRET = "prove-7d1f09ac"
@@ -45,28 +49,29 @@ def prove_attack(site: Site, requests: Sequence[Asked], report: Report, users: S
         own = site.afresh(request)
         with report.line("attack", str(request), own.status) as line:
             failed = [(what, request) for what in failing(own)]
-            for what, tried in failed or (attacks(site, request, own.views[0], own, users) if own.views else ()):
+            is_asked = own.views or not site.views
+            for what, tried in failed or (attacks(site, request, own, users) if is_asked else ()):
                 line.runs += 1
                 if what:
                     report.note(line, what, str(tried), own.answered_by, cause=own.answered_by)
 
 
-def attacks(
-    site: Site, request: Asked, view: View, own: Run, users: Sequence[str] = ()
-) -> Iterator[tuple[str, Asked]]:
-    """Try each attack on a view. Yield what is wrong, or "", with the request."""
-    yield from without_a_login(site, request, view)
-    yield from open_to_others(site, request, own, users)
+def attacks(site: Site, request: Asked, own: Run, users: Sequence[str] = ()) -> Iterator[tuple[str, Asked]]:
+    """Try each attack on a view, or on a mounted application. Yield what is wrong, or "", with the request."""
+    view = own.views[0] if own.views else None
+    if view is not None:
+        yield from without_a_login(site, request, view)
+        yield from open_to_others(site, request, own, users)
     if request.is_safe:
         site.afresh(request)
         yield (CHANGED if site.has_stored else ""), request
-    elif view.same_site:
+    elif view is not None and view.same_site:
         yield from from_elsewhere(site, request, view)
     yield from with_hostile_values(site, request, view)
     if not request.is_safe:  # a URL is in every log
         yield from with_a_secret(site, request, view)
-    for values in long_values(request, view):
-        yield from growing(site, values)
+    for longer in long_values(request, view):
+        yield from growing(site, longer)
 
 
 def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
@@ -96,13 +101,13 @@ def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str
         yield (wrong if view in run.views else ""), tried
 
 
-def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
+def with_hostile_values(site: Site, request: Asked, view: View | None) -> Iterator[tuple[str, Asked]]:
     """Ask with values that would be markup, an address, or a line of a header."""
     bodies = [request._replace(body=body) for body in BODIES] if request.kind == JSON else []
-    values = (*HOSTILE, f"{ELSEWHERE}/", *OTHERS.get(request.kind, ()))
+    hostile = (*HOSTILE, f"{ELSEWHERE}/", ELSEWHERE[5:], *PATHS, *OTHERS.get(request.kind, ()))
     form = request.source.removeprefix(OF_FORM)  # a visitor goes back to its page, and may see what he has stored
     back = [Asked("GET", form, user=request.user)] if form != request.source else []
-    for tried in (*bodies, *(tried for value in values for tried in with_value(request, view, value))):
+    for tried in (*bodies, *(tried for value in hostile for tried in with_value(request, view, value))):
         run = site.afresh(tried)
         target = urlsplit(run.header("Location"))
         shown = [site.ask(one) for one in (*leading(site, tried, run), *back)] if target.path else []
@@ -110,33 +115,24 @@ def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tupl
         yield from ((what, tried) for what in (*failed, *broken_invariants(site)))
         if any(map(is_markup, (run, *shown))):
             yield "S7: a page has a value of the visitor as HTML", tried
+        elif NAMED in run.body:
+            yield "a page shows the file that a value of the visitor names", tried
         elif target.netloc and of_this_site(site.origin, tried.url, target.geturl()) is None:
             yield f"S8: a redirect goes where a value of the visitor says: {run.header('Location')}", tried
         else:
             yield "", tried
 
 
-def with_a_secret(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
+def with_a_secret(site: Site, request: Asked, view: View | None) -> Iterator[tuple[str, Asked]]:
     """Ask with a password, and look for it in the logs."""
+    formatter = logging.Formatter()
     for tried in with_value(request, view, SECRET, is_secret):
         lengths = [(path, path.stat().st_size) for path in site.copies.logs()]
-        with logged() as lines:
+        with quiet(logging.NOTSET), mock.patch.object(logging.Logger, "callHandlers") as called:
             site.afresh(tried)
+        lines = [formatter.format(call.args[0]) for call in called.call_args_list]
         lines += [path.read_bytes()[length:].decode("latin-1") for path, length in lengths]
         yield ("S25: a secret of the visitor is in a log" if SECRET in "\n".join(lines) else ""), tried
-
-
-@contextmanager
-def logged() -> Iterator[list[str]]:
-    """Yield a list that gets what is logged meanwhile; nothing is written."""
-    lines: list[str] = []
-    formatter = logging.Formatter()
-
-    def keep(logger: logging.Logger, record: logging.LogRecord) -> None:
-        lines.append(formatter.format(record))
-
-    with quiet(logging.NOTSET), mock.patch.object(logging.Logger, "callHandlers", keep):
-        yield lines
 
 
 def seconds(site: Site, request: Asked) -> float:
@@ -147,10 +143,10 @@ def seconds(site: Site, request: Asked) -> float:
     return time.thread_time() - began
 
 
-def growing(site: Site, values: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
+def growing(site: Site, longer: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
     """Yield whether the time grows faster than the length, which is four times that of the value before."""
     before = 1.0
-    for tried in values:
+    for tried in longer:
         took = seconds(site, tried)
         slow = 8 * max(before, 0.002)
         is_slow = took > max(0.03, slow) and all(seconds(site, tried) > slow for _ in range(3))
@@ -158,10 +154,10 @@ def growing(site: Site, values: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
             yield "S12: four times the length of a value takes more than eight times as long", tried
             return
         before = took
-    yield "", values[-1]
+    yield "", longer[-1]
 
 
-def long_values(request: Asked, view: View) -> Iterator[tuple[Asked, ...]]:
+def long_values(request: Asked, view: View | None) -> Iterator[tuple[Asked, ...]]:
     """Yield the request with longer and longer values in each of its fields."""
     most = MOST.get(request.method, 0)
     for part, end in LONG:
@@ -172,12 +168,12 @@ def long_values(request: Asked, view: View) -> Iterator[tuple[Asked, ...]]:
 
 
 def with_value(
-    request: Asked, view: View, value: Any, chosen: Callable[[str], object] = lambda name: True
+    request: Asked, view: View | None, value: Any, chosen: Callable[[str], object] = lambda name: True
 ) -> Iterator[Asked]:
     """Yield the request with a value in each of its fields, or of the chosen ones, one at a time."""
     fields = request.fields
     is_form = request.kind == FORM or request.is_safe
-    names = dict.fromkeys([*dict(fields), *(view.fill.names if is_form and view.fill is not None else ())])
+    names = dict.fromkeys([*dict(fields), *(view.fill.names if is_form and view and view.fill else ())])
     for name in filter(chosen, names):
         more = [] if name in dict(fields) else [(name, value)]
         yield request.with_fields([*((key, put(old, value) if key == name else old) for key, old in fields), *more])

@@ -15,7 +15,7 @@ from pipeline.loading.asking import header_of
 from pipeline.loading.command_line import options_of, parser_of
 from pipeline.proving.proof import JUDGES, Proof
 from pipeline.proving.report import Waiver, put_begin, put_end
-from pipeline.proving.sequences import Explorer, is_sequence, steps_from, written
+from pipeline.proving.sequences import Explorer, is_sequence, steps_from, with_tokens, written
 from pipeline.staging.runs import FAULTS
 from pipeline.telling.findings import put_json
 from pipeline.telling.secrets import is_secret, told_option
@@ -112,7 +112,7 @@ def put_replay(proof: Proof, plan: str) -> int:
     if is_sequence(plan):
         steps = steps_from(plan)
         explorer = Explorer(proof, (), ())
-        found = explorer.run(steps)
+        found = explorer.run(with_tokens(proof, steps))
         for step, run in zip(steps, explorer.runs, strict=False):
             print(f"  {run.status or '-'}  {written([step])}")
     else:

@@ -25,9 +25,11 @@ from zope.interface import Interface, implementedBy
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
 from pipeline.proving.values import EXAMPLES, FILE, SHAPES, example_for, example_of
+from pipeline.publishing.kinds import CONTAINER, kind_of
 from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, asked, links_of, of_this_site, unlike, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
+from pipeline.telling.secrets import is_secret
 from pipeline.telling.words import kind_name, place_of
 from pipeline.views import View
 
@@ -55,13 +57,6 @@ Row = tuple[Any, Any, str, View]
 """A registration: context, type of the request, method and name, view."""
 
 
-class Way(NamedTuple):
-    """How a request comes to one end of the site."""
-
-    path: str
-    headers: tuple[tuple[str, str], ...]
-
-
 class Thing(NamedTuple):
     """An object of the site."""
 
@@ -86,11 +81,6 @@ class Wanted:
         context, _, key, view = self.row
         return f"{key} of {kind_name(context)} ({place_of(view.function)}): {self.said}"
 
-    @property
-    def is_refused(self) -> bool:
-        """True if each request was refused that has reached it."""
-        return self.request is not None and not self.is_answered
-
     def note(self, request: Asked, run: Run) -> bool:
         """Note how a request was answered that may be one for the view. Return whether it has reached it."""
         is_reached = any(view.function is self.row[3].function for view in run.views)
@@ -109,7 +99,7 @@ def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
     }
     wanted = list(by_view.values())
     forms: list[Asked] = []
-    for way in ways_of(chains):
+    for way in dict.fromkeys(ways_of(chains)):
         things = objects(site, way)
         pages: dict[str, Run] = {}
         for get in (True, False):  # the pages have the forms
@@ -122,7 +112,7 @@ def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
                     if one.is_answered:
                         break
             if get:
-                forms += [form for url, run in pages.items() for form in forms_of(site.origin, url, run.body)]
+                forms += [form for url, run in pages.items() for form in forms_of(site.origin, url, run)]
                 note_linked(site, [one for one in asked_for if one.said == NO_OBJECT], pages)
     return wanted
 
@@ -146,12 +136,11 @@ def rows(site: Site, chains: Sequence[Chain]) -> Iterator[Row]:
             yield row
 
 
-def ways_of(chains: Iterable[Chain]) -> Iterator[Way]:
+def ways_of(chains: Iterable[Chain]) -> Iterator[Asked]:
     """Yield how to reach each end: the conditions of the switches that lead to it, as a path and headers. A
     pipeline without an ini has one way."""
-    seen = set()
     if not chains:
-        yield Way("/", ())
+        yield Asked("GET", "/")
     for chain in chains:
         path, headers = "/", []
         for word in chain.condition.replace(",", " ").split():
@@ -162,13 +151,10 @@ def ways_of(chains: Iterable[Chain]) -> Iterator[Way]:
                 headers.append(("Content-Type", value.replace("*", "x")))
             elif name.startswith("header.") and equals:
                 headers.append((name[7:], value.replace("*", "")))
-        way = Way(path, tuple(headers))
-        if way not in seen:
-            seen.add(way)
-            yield way
+        yield Asked("GET", path, headers=tuple(headers))
 
 
-def objects(site: Site, way: Way) -> list[Thing]:
+def objects(site: Site, way: Asked) -> list[Thing]:
     """Return some objects of each class, from the root on, and those that requests have made."""
     found: dict[str, Thing] = {}
 
@@ -179,16 +165,15 @@ def objects(site: Site, way: Way) -> list[Thing]:
             if [thing.kind for thing in found.values()].count(type(obj)) < OF_A_KIND:
                 found.setdefault(path.rstrip("/"), Thing(path, type(obj)))
 
-    site.look(Asked("GET", way.path, headers=way.headers), look)
+    site.look(way, look)
     return list(found.values())
 
 
 def walked(obj: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield an object and what is in it, each with its path."""
-    kind = type(obj)
-    is_container = hasattr(kind, "__getitem__") and hasattr(kind, "__iter__") and kind not in (str, bytes)
-    yield path if is_container else path.rstrip("/") or "/", obj
-    for name in list(obj)[:NAMES] if is_container and depth < DEPTH else ():
+    yield address(path, obj), obj
+    is_walked = kind_of(type(obj)) == CONTAINER and hasattr(type(obj), "__iter__")
+    for name in list(obj)[:NAMES] if is_walked and depth < DEPTH else ():
         if isinstance(name, str):
             yield from walked(obj[name], f"{path}{quote(name)}/", depth + 1)
 
@@ -199,11 +184,16 @@ def passed(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
     with suppress(Exception):  # it is of another user, or of another end, or the name of a view
         for name in path.strip("/").split("/"):
             obj, at = obj[unquote(name)], f"{at}/{name}"
-            yield at, obj
+            yield address(at, obj), obj
+
+
+def address(path: str, obj: Any) -> str:
+    """Return the path of an object, with a slash at its end if it is a container: without, it is redirected."""
+    return path.rstrip("/") + "/" * (path == "/" or kind_of(type(obj)) >= CONTAINER)
 
 
 def candidates(
-    row: Row, things: Sequence[Thing], way: Way, forms: Sequence[Asked], models: Sequence[Any]
+    row: Row, things: Sequence[Thing], way: Asked, forms: Sequence[Asked], models: Sequence[Any]
 ) -> Iterator[Asked]:
     """Yield requests that may be answered by a view, the likeliest first."""
     context, request_type, key, view = row
@@ -298,12 +288,12 @@ def default_button(form: Form) -> Submit | None:
     return next((one for one in buttons if one.attrs.get("type") not in ("button", "reset")), None)
 
 
-def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
-    """Yield the requests that the forms of a page make.
+def forms_of(origin: str, url: str, run: Run) -> Iterator[Asked]:
+    """Yield the requests that the forms of a page make, with the cookies that it sets.
 
     origin  address of the site
     """
-    page: Any = TestResponse(app_iter=[body], content_type="text/html", charset="utf-8")
+    page: Any = TestResponse(app_iter=[run.body], content_type="text/html", charset="utf-8")
     begin = page.html.base
     base = urljoin(origin + url, begin.get("href", "") if begin else "")
     for number, form in page.forms.items():
@@ -315,13 +305,17 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
             continue
         is_multipart = form.enctype == "multipart/form-data"
         fields: list[tuple[str, Any]] = []
+        tokens = []
         for name, value in form.submit_fields(button and button.name):
             field = form.fields[name][0]
             is_file = isinstance(value, Upload) or type(field).__name__ == "File"
             if is_multipart or not is_file:
                 fields.append((name, FILE if is_file else filled(field, value)))
+            if type(field).__name__ == "Hidden" and (is_secret(name) or str(value or ";") in run.cookies):
+                tokens.append(name)
         source, kind = f"{OF_FORM}{url}", MULTIPART if is_multipart else FORM
-        yield asked(form.method.upper(), path, fields, kind=kind, source=source)
+        made = asked(form.method.upper(), path, fields, kind=kind, source=source)._replace(tokens=tuple(tokens))
+        yield made.with_headers({"Cookie": run.cookies} if run.cookies and not made.is_safe else {})
 
 
 def filled(field: Any, value: Any) -> str:

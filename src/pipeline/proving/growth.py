@@ -148,19 +148,21 @@ def objects_held() -> Iterator[str]:
 
 
 def within(name: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the variables of a module, those of its classes, and the default values and closures of functions."""
+    """Yield the variables of a module, those of its classes and of their objects, and the default values and
+    closures of functions."""
     for key, value in list(variables.items()):
         where = f"{name}.{key}"
         yield where, value
         if getattr(value, "__module__", None) != name:
             continue
-        if isinstance(value, type):
-            yield from ((f"{where}.{one}", held) for one, held in list(vars(value).items()))
-        elif isinstance(value, FunctionType):
+        if isinstance(value, FunctionType):
             defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
             yield from ((f"a default value of {where}", held) for held in defaults)
             cells = (cell for cell in value.__closure__ or () if cell != CellType())
             yield from ((f"the closure of {where}", cell.cell_contents) for cell in cells)
+        else:
+            held_there = getattr(value, "__dict__", {})
+            yield from ((f"{where}.{one}", held) for one, held in list(held_there.items()))
 
 
 def size_of(thing: Any) -> int:

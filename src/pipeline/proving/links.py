@@ -54,19 +54,15 @@ def followed(site: Site, requests: Sequence[Asked] = ()) -> Iterator[tuple[Asked
             seen.add(str(link))
             request, run = link, site.afresh(link)
             if run.status in DEAD:
-                request = named_again(link, links, list(leading(site, page, site.afresh(page))))
+                now = list(leading(site, page, site.afresh(page)))  # a name may be one of chance
+                gone, new = ([one for one in links if one not in now], [one for one in now if one not in links])
+                request = dict(zip(gone, new, strict=False)).get(link, link)
                 run = site.ask(request)
                 if run.status not in DEAD:  # the page has made it, such as a picture
                     continue
             yield page, shown, request, run
             if request.method == "GET":
                 pages.append((request, run))
-
-
-def named_again(link: Asked, before: Sequence[Asked], now: Sequence[Asked]) -> Asked:
-    """Return what a page leads to in the place of a link when it is asked again: a name may be one of chance."""
-    gone, new = ([one for one in some if one not in others] for some, others in ((before, now), (now, before)))
-    return dict(zip(gone, new, strict=False)).get(link, link)
 
 
 def leading(site: Site, request: Asked, run: Run) -> Iterator[Asked]:
@@ -77,5 +73,5 @@ def leading(site: Site, request: Asked, run: Run) -> Iterator[Asked]:
     for url in urls:
         yield Asked("GET", url, user=request.user, source=f"a link of {request.url}")
     if run.status == 200 and "html" in run.header("Content-Type"):
-        for form in forms_of(site.origin, request.url, run.body):
+        for form in forms_of(site.origin, request.url, run):
             yield form._replace(user=request.user)

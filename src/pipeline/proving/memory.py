@@ -19,20 +19,17 @@ from pipeline.database.stored import comparable
 
 def differences() -> tuple[str, ...]:
     """Return what the next request would see that is not stored, each kind once."""
-    return tuple(sorted(set(_all_differences())))
-
-
-def _all_differences() -> Iterator[str]:
     zodb = sys.modules.get("pipeline.database.zodb_pools")
-    if zodb is None:
-        return
+    found: set[str] = set()
     try:
-        for connection in zodb.idle_connections():
+        for connection in zodb.idle_connections() if zodb is not None else ():
             for oid, obj in connection._cache.lru_items():
                 if not isinstance(obj, type):
-                    yield from _difference(connection, oid, obj)
+                    found.update(_difference(connection, oid, obj))
     except TransactionError as error:
-        yield f"a connection waits for the next request, and its transaction has not ended ({type(error).__name__})"
+        name = type(error).__name__
+        found.add(f"a connection waits for the next request, and its transaction has not ended ({name})")
+    return tuple(sorted(found))
 
 
 def _difference(connection: Any, oid: bytes, obj: Any) -> Iterator[str]:

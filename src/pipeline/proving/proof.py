@@ -20,7 +20,7 @@ from pipeline.proving.pairs import SCHEDULES, prove_pairs
 from pipeline.proving.report import Report, Waiver, put_judge
 from pipeline.proving.rules import Rule, all_rules
 from pipeline.proving.sequences import prove_sequences
-from pipeline.staging.asked import Asked, of_log
+from pipeline.staging.asked import Asked, read_log
 from pipeline.staging.runs import FAULTS, Plan, Run
 from pipeline.staging.site import Site
 
@@ -76,10 +76,11 @@ class Proof(Site):
             tried = [one.request for one in views if one.request is not None]
             self.report.views, self.report.tried = len(views), len(tried)
             self.report.untried = [str(one) for one in views if one.request is None]
-            self.refused = [one for one in views if one.is_refused]
+            self.refused = [one for one in views if one.request is not None and not one.is_answered]
             self._note_refused()
-            logged = list(of_log(self.log)) if self.log is not None else []
-            asked = [*self.corpus] if self.corpus else [*tried, *logged]
+            logged = read_log(self.log) if self.log is not None else ()
+            newest = {one.kind: one.asked for one in logged}
+            asked = [*self.corpus] if self.corpus else [*tried, *newest.values()]
             if not tried and not self.corpus:  # a mounted application has no views of ours, and its own users
                 asked = [Asked("GET", "/"), *(request._replace(user=request.user or None) for request in asked)]
                 asked += [request for _, _, request, _ in islice(followed(self, asked), LINKS)]
@@ -117,7 +118,10 @@ class Proof(Site):
 
     def attack(self) -> Proof:
         """Ask as an outsider does: without a login, from another site, with hostile values."""
-        prove_attack(self, self.requests, self.report, self.users)
+        linked = [request for _, _, request, _ in islice(followed(self, self.requests), LINKS)]
+        queries = {(one.alike, *dict(one.fields)): one for one in linked if one.is_safe and one.fields}
+        more = [one for one in queries.values() if re.search(self.view, str(one)) and one not in self.requests]
+        prove_attack(self, [*self.requests, *more], self.report, self.users)
         return self._told("attack")
 
     def links(self) -> Proof:

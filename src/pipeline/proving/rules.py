@@ -109,25 +109,19 @@ def left_behind(memory: Sequence[str]) -> Iterator[str]:
             yield f"R5: {usage.used} connection of {usage.database} does not come back"
 
 
-def nothing_outside(record: Record) -> Iterator[str]:
-    """R2: what is done outside of the databases before the commit is done again by a retry, and stays after an
-    abort."""
-    if not record.run.hits:
-        for effect in record.run.effects:
-            yield f"R2: before the commit, a view does what no abort takes back: {effect}"
-
-
 def answers(record: Record) -> Iterator[str]:
-    """Without a fault, no answer is an error of the server, and it comes (S12)."""
+    """Without a fault, an answer comes (S12), it is not an error, and nothing was done outside before it (R2)."""
     if record.run.hangs or not record.run.hits:
         yield from failing(record.run, "without a fault ")
 
 
 def failing(run: Run, when: str = "") -> Iterator[str]:
-    """Yield that an answer is an error of the server, or that none comes."""
+    """Yield that an answer is an error of the server, that none comes, or what was done outside of the databases
+    before the commit: a retry does it again, and it stays after an abort."""
+    yield from (f"R2: before the commit, a view does what no abort takes back: {one}" for one in run.effects)
     if run.hangs:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
-    elif run.is_error:
+    elif run.is_error and not run.effects:  # else it is one since they were refused
         yield f"{when}it is answered {run.answer}"
     elif run.returns_none and run.status == 200 and not run.body and "html" in run.header("Content-Type"):
         yield "the view has returned None, and the page is empty"
@@ -142,7 +136,6 @@ RULES: tuple[Rule, ...] = (
     all_is_ended,
     all_is_closed,
     nothing_left_behind,
-    nothing_outside,
     answers,
 )
 

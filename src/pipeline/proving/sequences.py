@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.proving.corpus import OF_FORM
 from pipeline.proving.links import DEAD, leading
 from pipeline.proving.promised import NOBODY, broken_invariants, is_open
 from pipeline.proving.report import Report
@@ -286,12 +287,8 @@ class Explorer:
 def was_renamed(request: Asked, before: Sequence[Run], again: Sequence[Run]) -> bool:
     """Return whether an answer has led to a request, and not when it was asked for again: its name is of chance."""
     path = urlsplit(request.url).path
-    pairs = zip(before, again, strict=False)
-    return len(path) > 1 and any(leads_to(path, one) and not leads_to(path, other) for one, other in pairs)
-
-
-def leads_to(path: str, run: Run) -> bool:
-    return path.encode() in run.body or path in run.header("Location")
+    then, now = ((path in f"{run.body!r} {run.header('Location')}" for run in runs) for runs in (before, again))
+    return len(path) > 1 and any(was and not is_now for was, is_now in zip(then, now, strict=False))
 
 
 def is_made_of(url: str, request: Asked) -> bool:
@@ -301,10 +298,15 @@ def is_made_of(url: str, request: Asked) -> bool:
 
 
 def written(steps: Sequence[Asked]) -> str:
-    """Return requests as ``--replay`` takes them: user, method, URL and body of each."""
-    return " then ".join(
-        f"{one.user or '-'} {one.method} {one.url} {quote(one.body, safe='=&%+')}".strip() for one in steps
-    )
+    """Return requests as ``--replay`` takes them: user, method, URL and body of each. What has tokens or cookies
+    has the page of its form in the place of them."""
+    texts = []
+    for one in steps:
+        kept = one.with_fields([pair for pair in one.fields if pair[0] not in one.tokens]) if one.tokens else one
+        page = one.source.removeprefix(OF_FORM) if one.tokens or "Cookie" in dict(one.headers) else ""
+        words = [one.user, one.method, one.url, quote(kept.body, safe="=&%+"), page]
+        texts.append(" ".join(word or "-" for word in words[: 5 if page else 4]).removesuffix(" -"))
+    return " then ".join(texts)
 
 
 def is_sequence(text: str) -> bool:
@@ -316,11 +318,24 @@ def steps_from(text: str) -> list[Asked]:
     """Return the requests that a finding prints."""
     steps = []
     for words in (one.split() for one in text.split(" then ")):
-        if len(words) not in (3, 4):
-            raise ConfigurationError(f"{' '.join(words)!r} is not of the form USER METHOD URL [BODY]")
-        user, method, url, body = (*words, "")[:4]
+        if len(words) not in (3, 4, 5):
+            raise ConfigurationError(f"{' '.join(words)!r} is not of the form USER METHOD URL [BODY [PAGE]]")
+        user, method, url, body, page = (*words, *("-", "")[len(words) - 3 :])
+        body = "" if body == "-" else body
         kind = next((kind for begin, kind in KINDS.items() if body.startswith(begin)), FORM)
         headers = (*OWN, ("Content-Type", kind)) if method not in ("GET", "HEAD") else ()
         sent = body.encode() if kind == FORM else unquote_to_bytes(body)
-        steps.append(Asked(method, url, sent, headers, NOBODY if user == "-" else user))
+        source = f"{OF_FORM}{page}" if page else ""
+        steps.append(Asked(method, url, sent, headers, NOBODY if user == "-" else user, source))
     return steps
+
+
+def with_tokens(site: Site, steps: Iterable[Asked]) -> Iterator[Asked]:
+    """Yield requests, each with the tokens and cookies that the page of its form has when its turn comes."""
+    for step in steps:
+        page = Asked("GET", step.source.removeprefix(OF_FORM), user=step.user)
+        forms = leading(site, page, site.ask(page)) if step.source else ()
+        found = next((one for one in forms if (one.method, one.url) == (step.method, step.url)), Asked("GET", ""))
+        given = [(name, value) for name, value in found.fields if name in found.tokens]
+        made = step.with_fields([*step.fields, *given]) if given else step
+        yield made.with_headers({name: value for name, value in found.headers if name == "Cookie"})

@@ -39,6 +39,8 @@ class Asked(NamedTuple):
     """The user that asks, without a password; None is the user of the site, and "" is an anonymous visitor."""
     source: str = ""
     """The place that it was found at, such as a form of the page /."""
+    tokens: tuple[str, ...] = ()
+    """The fields whose values its page has made, against requests of other sites. They are as secret as cookies."""
 
     def __str__(self) -> str:
         return f"{self.method} {masked_query(self.url)}"
@@ -52,7 +54,7 @@ class Asked(NamedTuple):
         made = Request.blank(self.url, base_url=origin, method=self.method, headers=headers)
         environ: dict[str, Any] = made.environ
         environ["REMOTE_ADDR"] = "127.0.0.1"
-        environ["wsgi.input"] = BytesIO(self.body)
+        environ |= {"wsgi.input": BytesIO(self.body), "webob.is_body_seekable": True}  # WebOb needs no file for it
         if self.body or self.method in ("POST", "PUT", "PATCH"):
             environ["CONTENT_LENGTH"] = str(len(self.body))
         return environ
@@ -157,8 +159,9 @@ def multipart(fields: Sequence[tuple[str, Any]]) -> bytes:
 
 
 def with_values(request: Asked, change: Callable[[Any], Any]) -> Asked:
-    """Return a request with other values in the fields of its form, its JSON or its query."""
-    return request.with_fields([(name, change(old)) for name, old in request.fields])
+    """Return a request with other values in the fields of its form, its JSON or its query, but for its tokens."""
+    fields = request.fields
+    return request.with_fields([(name, old if name in request.tokens else change(old)) for name, old in fields])
 
 
 def unlike(old: Any, number: int) -> Any:
@@ -225,14 +228,9 @@ class Logged(NamedTuple):
         return self.asked.method, self.view, self.status
 
 
-def of_log(path: str) -> Iterator[Asked]:
-    """Yield the requests of an access log in JSON (``format = json`` of the element log), the newest of each
-    view and status."""
-    return iter({logged.kind: logged.asked for logged in read_log(path)}.values())
-
-
 def read_log(path: str) -> Iterator[Logged]:
-    """Yield the requests of an access log in JSON. A body is not in the log, so these are GET and HEAD."""
+    """Yield the requests of an access log in JSON (``format = json`` of the element log). A body is not in the
+    log, so these are GET and HEAD."""
     with open(path, encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
             try:

@@ -184,6 +184,12 @@ class Run:
         return next((value for key, value in self.headers if key.lower() == name.lower()), "")
 
     @property
+    def cookies(self) -> str:
+        """Those that it sets, as a browser sends them."""
+        sets = (value.partition(";")[0] for name, value in self.headers if name.lower() == "set-cookie")
+        return "; ".join(one for one in sets if one.partition("=")[2].strip('"'))
+
+    @property
     def outcome(self) -> str:
         """The value of ``X-Outcome``."""
         return self.header("X-Outcome")

@@ -29,7 +29,9 @@ class SQLite(SqlCopy):
         """The signature of the image."""
         path = self.name.removeprefix("file:").partition("?")[0]
         if ":memory:" not in self.name and Path(path).exists():
-            copied(Path(path), self.file)
+            source = sqlite3.connect(f"file:{path}?mode=ro", uri=True)  # others may write to it
+            with closing(source), closing(sqlite3.connect(self.file)) as target:
+                source.backup(target)
         else:
             self.file.touch()
 
@@ -81,13 +83,6 @@ def signature(file: Path) -> Signature:
         header = opened.read(28)
     log = Path(f"{file}-wal")
     return header[24:], file.stat().st_size, log.stat().st_size if log.exists() else 0
-
-
-def copied(file: Path, copy: Path) -> None:
-    """Copy an SQLite file that others may write to."""
-    source = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
-    with closing(source), closing(sqlite3.connect(copy)) as target:
-        source.backup(target)
 
 
 def dump(connection: sqlite3.Connection) -> tuple[str, ...]:

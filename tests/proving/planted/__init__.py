@@ -1,4 +1,4 @@
-"""Four sites without a bug, and the bugs of real teams that are planted into them (``bugs.txt``).
+"""Six sites without a bug, and the bugs of real teams that are planted into them (``bugs.txt``).
 
 Each bug of the file is one change: ``=== site | kind | name | a part of what is said``, what is replaced, ``--->``,
 and by what.
