@@ -39,8 +39,8 @@ REPLAYED = "pipeline.sql.replayed"
 
 
 def has(replayed: int, needed: int) -> bool:
-    """Return whether a replica at one position has another one. One that has what a promoted replica lacks is at the
-    places that this one comes to with other commits."""
+    """Return whether a replica at one position has another one. One that has what a promoted replica lacks is at
+    the places that this one comes to with other commits."""
     return not needed or (replayed >> LINE == needed >> LINE and replayed >= needed)
 
 

@@ -62,7 +62,7 @@ class Errors:
 
 
 LINE = 64
-"""Bits of a position for the place in a log; in front of them its timeline (PostgreSQL), or its server (MariaDB)."""
+"""Bits of a position for the place in a log; in front of them its timeline (PostgreSQL) or server (MariaDB)."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 from unittest import mock
 from urllib.parse import quote, urlsplit
@@ -26,8 +27,8 @@ from pipeline.views import View
 ELSEWHERE = "http://elsewhere.example"
 PATHS = (values.__file__, "../" * 20 + values.__file__.lstrip("/"))
 """Paths of a file that no site shows."""
-NAMED = str(values.__doc__).encode()[:40]
-"""The beginning of its text."""
+NAMED = Path(values.__file__).read_bytes()[3:43]
+"""The first words of its text."""
 READ = (PUBLIC, ("GET",))
 """Permission and methods of what every visitor may read, such as a style sheet: it says nothing of other views."""
 SECRET = "prove-7d1f09ac"
