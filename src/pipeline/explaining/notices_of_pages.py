@@ -41,6 +41,9 @@ BY_KIND = {
 """The rules for each type of bodies, and for each header."""
 STRUCTURE = re.compile("<(?:!|/?form|input|select|textarea|script|/head)")
 """Pattern of what belongs to a form, or ends it: a part of a page without it changes no form."""
+NEEDLES = [re.escape(needle) for rule in BY_KIND["text/html"] for needle in rule["needles"]]
+NEEDED = re.compile("|".join([STRUCTURE.pattern, *NEEDLES]))
+"""Pattern of what any rule for pages needs. Most parts that change have none of it."""
 _before: WeakKeyDictionary[Any, tuple[str, bool]] = WeakKeyDictionary()
 """The last page of each view if nothing was told of it, or "", and whether it has a select."""
 
@@ -141,7 +144,8 @@ def is_as_before(text: str, before: str) -> bool:
     begin = max(text.rfind("<", 0, same), 0)
     after = text.find(">", len(text) - min(rest, most - same)) + 1
     changed, old = text[begin : after or None], before[begin : after - len(text) + len(before) if after else None]
-    return not STRUCTURE.search(changed + old) and not of_rules("text/html", changed)
+    part = changed + old
+    return not NEEDED.search(part) or not (STRUCTURE.search(part) or of_rules("text/html", changed))
 
 
 def unselected(request: Any, text: str) -> Iterator[str]:
