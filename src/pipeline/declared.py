@@ -82,8 +82,5 @@ def _installed() -> frozenset[str]:
 def _of_package(package: str) -> set[str]:
     """Return the names of the elements in the modules of a package, which need not be installed as such."""
     modules: Iterable[Any] = [module for name, module in list(sys.modules.items()) if name.split(".")[0] == package]
-    return {one.contract.name for module in modules for one in vars(module).values() if _is_element(one)}
-
-
-def _is_element(one: Any) -> bool:
-    return isinstance(getattr(one, "contract", None), Contract)
+    contracts = (getattr(one, "contract", None) for module in modules for one in vars(module).values())
+    return {one.name for one in contracts if isinstance(one, Contract)}

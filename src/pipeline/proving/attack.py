@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -147,8 +148,10 @@ def seconds(site: Site, request: Asked) -> float:
 def growing(site: Site, longer: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
     """Yield whether the time grows faster than the length, which is four times that of the value before."""
     before = 1.0
-    for tried in longer:
+    for shorter, tried in pairwise((longer[0], *longer)):
         took = seconds(site, tried)
+        if took > max(0.03, 3 * before):  # something else may have made the shorter one slow
+            before = min(before, seconds(site, shorter))
         slow = 8 * max(before, 0.002)
         is_slow = took > max(0.03, slow) and all(seconds(site, tried) > slow for _ in range(3))
         if took > LONGEST / 2 or is_slow:
