@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from html import escape
 
 import grok
@@ -14,6 +15,7 @@ from zope import schema
 from zope.catalog.interfaces import ICatalog
 from zope.component import getUtility
 from zope.component.hooks import site
+from zope.index.text.parsetree import ParseError
 from zope.interface import Interface
 from zope.processlifetime import IDatabaseOpenedWithRoot
 
@@ -88,9 +90,10 @@ class Search(grok.View):
     grok.require("grokwiki.View")
 
     def update(self, words: str = "") -> None:
-        self.words = words
-        catalog = getUtility(ICatalog)
-        self.found = sorted(catalog.searchResults(text=words), key=lambda page: page.title) if words else []
+        self.words, self.found = words, []
+        if words:
+            with suppress(ParseError):  # such as "and" alone
+                self.found = sorted(getUtility(ICatalog).searchResults(text=words), key=lambda page: page.title)
 
 
 class Add(grok.AddForm):
