@@ -1374,8 +1374,8 @@ def test_a_page_is_looked_at_also_if_it_is_compressed(name: str, caplog: pytest.
 def test_what_notices_cost(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, differs: bool
 ) -> None:
-    """To look at a page of 6.5 kB that was seen before takes less than a twentieth of making it. One of which a part
-    was not takes 3 to 5 % on an idle machine, and up to 7 % in some processes."""
+    """To look at a page of 6.5 kB that was seen before takes less than a twentieth of making it. One of which a
+    part was not takes 3 to 5 % on an idle machine, and up to 7 % in some processes."""
     looked: list[float] = []
     made: list[float] = []
 
