@@ -97,8 +97,8 @@ class Dialect:
     errors: Errors = field(default_factory=Errors)
 
 
-GTID = """SELECT CAST(SUBSTRING_INDEX(SUBSTRING_INDEX({gtid}, '-', 2), '-', -1) AS UNSIGNED) * 18446744073709551616
-    + CAST(SUBSTRING_INDEX({gtid}, '-', -1) AS UNSIGNED) FROM DUAL WHERE {gtid} REGEXP '^[^,]+$'"""
+GTID = f"""SELECT CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(gtid, '-', 2), '-', -1) AS UNSIGNED) * {2**LINE}
+    + CAST(SUBSTRING_INDEX(gtid, '-', -1) AS UNSIGNED) FROM DUAL WHERE gtid REGEXP '^[^,]+$'"""
 
 POSTGRESQL = Dialect(
     {"psycopg2": PSYCOPG, "psycopg": PSYCOPG_3, "pg8000": PG8000},
@@ -113,10 +113,11 @@ POSTGRESQL = Dialect(
     # It needs another savepoint, or its transaction could not go on after the error.
     has_savepoint="SAVEPOINT pipeline_now; RELEASE SAVEPOINT {name}",
     # Each promotion begins a timeline, which a replica tells after a checkpoint of it.
-    position="SELECT ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint * 2.0 ^ 64"
+    position="SELECT ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint"
+    f" * 2.0 ^ {LINE}"
     " + pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')",
     replayed="SELECT greatest((pg_control_checkpoint()).timeline_id,"
-    " (pg_control_recovery()).min_recovery_end_timeline) * 2.0 ^ 64"
+    f" (pg_control_recovery()).min_recovery_end_timeline) * 2.0 ^ {LINE}"
     " + pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0') WHERE pg_is_in_recovery()",
     slack=40,  # the header of a page of the log, which the primary counts before it has written behind it
     # Those that PostgreSQL does not know to leave alone whatever they find, without its own that end with the
@@ -165,8 +166,8 @@ MYSQL = Dialect(
     lock_timeout="SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
     in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
     # MariaDB: server and number of a GTID, domain-server-number. With several domains there is no order.
-    position=GTID.format(gtid="@@gtid_binlog_pos"),
-    replayed=GTID.format(gtid="@@gtid_slave_pos") + " AND @@read_only",
+    position=GTID.replace("gtid", "@@gtid_binlog_pos"),
+    replayed=GTID.replace("gtid", "@@gtid_slave_pos") + " AND @@read_only",
     leaving=r"""WITH leaving AS (SELECT lower(routine_name) AS name FROM information_schema.routines
         UNION SELECT 'get_lock') SELECT name FROM leaving WHERE name IN ({names})
         UNION SELECT 'all triggers' FROM information_schema.triggers WHERE 'all triggers' IN ({names})

@@ -135,6 +135,8 @@ def is_as_before(text: str, before: str) -> bool:
     """Return whether a page differs from one without notices only in tags and texts without notices."""
     if text == before or not (text and before):
         return text == before
+    # How much both begin with, and how much both end with, in steps of a 64th: a loop over the characters would
+    # take longer than the look at the whole page.
     most = min(len(text), len(before))
     ends = range(0, most, size := most // 64 + 1)
     same = ends[bisect_left(ends, True, key=lambda end: not text.startswith(before[:end])) - 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ BODIES = (b"null", b"[]", b'"prove"', b"1")
 """Bodies of JSON that are not objects."""
 
 
-def prove_attack(site: Site, requests: Sequence[Asked], report: Report, users: Sequence[str] = ()) -> None:
+def prove_attack(site: Site, requests: Iterable[Asked], report: Report, users: Sequence[str] = ()) -> None:
     """Ask for each view as an anonymous visitor, from another site, and with hostile values."""
     for request in report.within_budget(requests):
         own = site.afresh(request)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from itertools import islice
+from itertools import chain, islice
 from time import monotonic
 
 from pipeline.interfaces import ConfigurationError
@@ -118,11 +118,16 @@ class Proof(Site):
 
     def attack(self) -> Proof:
         """Ask as an outsider does: without a login, from another site, with hostile values."""
-        linked = [request for _, _, request, _ in islice(followed(self, self.requests), LINKS)]
-        queries = {(one.alike, *dict(one.fields)): one for one in linked if one.is_safe and one.fields}
-        more = [one for one in queries.values() if re.search(self.view, str(one)) and one not in self.requests]
-        prove_attack(self, [*self.requests, *more], self.report, self.users)
+        prove_attack(self, chain(self.requests, self._queries()), self.report, self.users)
         return self._told("attack")
+
+    def _queries(self) -> Iterator[Asked]:
+        """Yield the requests with a query that links and forms lead to, one of each kind."""
+        linked = self.report.within_budget(islice(followed(self, self.requests), LINKS))
+        with_query = (one for _, _, one, _ in linked if one.is_safe and one.fields)
+        for one in {(one.alike, *dict(one.fields)): one for one in with_query}.values():
+            if re.search(self.view, str(one)) and one not in self.requests:
+                yield one
 
     def links(self) -> Proof:
         """Follow the links and forms of the pages."""
