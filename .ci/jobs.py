@@ -187,9 +187,9 @@ def quick(python: str, marks: str) -> str:
 
 
 def suite(python: str, arguments: str, marks: str) -> str:
-    """Return the command for tests, which knows those that failed in its last run."""
+    """Return the command for tests, which knows those that failed in its last run, and shows where one hangs."""
     cache = f".ci-logs/failed/{hashlib.sha256(f'{python} {arguments}'.encode()).hexdigest()[:16]}"
-    options = f"-q --durations=20 --durations-min=3 -o cache_dir={cache}"
+    options = f"-q --durations=20 --durations-min=3 -o faulthandler_timeout=600 -o cache_dir={cache}"
     return f"{{ {python} -m pytest {options} -m '{marks}' {arguments} $AGAIN || test $? = \"$NONE\"; }}"
 
 

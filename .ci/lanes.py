@@ -36,6 +36,9 @@ and its exit status if there are none."""
 FEW = 0 if os.environ.get("PIPELINE_CI_ALL") == "1" else 3
 """How many tests of a whole run may run again: none for a release."""
 
+LIMIT = 2700.0
+"""Seconds that a job may take. Then it is stopped, and has failed: a test that hangs is told with its log."""
+
 GRACE = 5.0
 """Seconds that a process has to end, if the whole run is stopped. Then it is killed."""
 
@@ -110,6 +113,8 @@ def run(jobs: Sequence[Job], logs: Path) -> int:
     try:
         while len(done) < len(jobs):
             for name, one in runs.items():
+                if name not in done and time.monotonic() - one.begun > LIMIT:
+                    stop([one.process.pid])
                 if name not in done and one.has_ended():
                     done[name] = one.is_done
                     tell(begun, f"{name}: {line(one)}")

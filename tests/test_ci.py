@@ -55,6 +55,26 @@ def test_a_run_that_is_stopped_leaves_no_process(tmp_path: Path) -> None:
     assert running(f"{tmp_path}/begun") == []
 
 
+HANGS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import lanes
+from pathlib import Path
+lanes.LIMIT = 1
+sys.exit(lanes.run([lanes.Job("hangs", "echo until here; sleep 60"), lanes.Job("works", "true")], Path(sys.argv[2])))
+"""
+
+
+@pytest.mark.once
+def test_a_job_that_hangs_is_stopped_and_the_others_go_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HANGS, LANES, tmp_path]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert run.returncode == 1
+    assert "works: done" in run.stdout
+    assert "Failed: hangs." in run.stdout
+    assert "until here" in run.stdout
+
+
 FIRST_FAILS = """
 import pathlib
 import pytest
