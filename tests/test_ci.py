@@ -61,7 +61,8 @@ sys.path.insert(0, sys.argv[1])
 import lanes
 from pathlib import Path
 lanes.LIMIT = 1
-sys.exit(lanes.run([lanes.Job("hangs", "echo until here; sleep 60"), lanes.Job("works", "true")], Path(sys.argv[2])))
+jobs = [lanes.Job("hangs", "echo until here; sleep 60"), lanes.Job("works", "true")]
+sys.exit(lanes.run(jobs, Path(sys.argv[2])))
 """
 
 
