@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -47,19 +48,28 @@ def _register(items: Items, permission: str | None, read: str | None) -> None:
     items.views.add_named(SimpleNamespace(model_of=model_of), IModels, items.who)
 
     def annotation(
-        suffix: str, parts: dict[str, Any], properties: dict[str, Any], required: Any = (), **rules: Any
+        suffix: str, parts: dict[str, Any], properties: dict[str, Any], required: Any,
+        convert: Callable[[Any], Any] = dict, **rules: Any,
     ) -> type:
         """Return a new class that stands for the schema of an object."""
         made = type(f"{items.item.__name__}{suffix}", (), {})
         schema = {"type": "object", "title": made.__name__, "properties": properties, "required": list(required)}
         schema |= rules
-        models[made] = Model(lambda value: value, True, {**schema, "$defs": parts}.copy)
+        models[made] = Model(convert, True, {**schema, "$defs": parts}.copy)
         return made
 
+    def known(value: dict[str, Any]) -> dict[str, Any]:
+        """Refuse fields that the model does not have: it may leave them out without a word."""
+        if strange := value.keys() - items.members - {"url"}:
+            raise ModelError([((name,), "there is no such field") for name in sorted(strange)])
+        return {name: one for name, one in value.items() if name != "url"}
+
     optional = {name: {key: one[key] for key in one if key != "default"} for name, one in items.members.items()}
-    changed = annotation("Changes", items.parts, {**optional, "url": _URL}, additionalProperties=False)
-    always = (*items.whole.get("required", ()), "url")
-    single = annotation("At", items.parts, {**items.members, "url": _URL}, always)
+    whole, required = {**items.members, "url": _URL}, items.whole.get("required", ())
+    strict = {"additionalProperties": False}
+    changed = annotation("Changes", items.parts, {**optional, "url": _URL}, (), known, **strict)
+    new = annotation("New", items.parts, whole, required, lambda value: items.read(known(value)), **strict)
+    single = annotation("At", items.parts, whole, (*required, "url"))
     listed = {"type": "array", "items": {"$ref": f"#/components/schemas/{single.__name__}"}}
     members = {"items": listed, "next": _LINK, "prev": _LINK}
     paged = annotation("Page", {single.__name__: models[single].schema()}, members, members)
@@ -91,8 +101,6 @@ def _register(items: Items, permission: str | None, read: str | None) -> None:
 
     def change(item: Any, request: Request, response: Response, changes: Any) -> Any:
         """Change the fields that are sent. The item as a whole must be valid then."""
-        if strange := changes.keys() - items.members - {"url"}:  # a model may leave them out without a word
-            raise BodyError(((name,), "there is no such field") for name in sorted(strange))
         try:
             items.set(item, items.read({**items.fields(item), **changes}))
         except ModelError as error:
@@ -107,7 +115,7 @@ def _register(items: Items, permission: str | None, read: str | None) -> None:
     judged = partial(versioned, items.version, True)
     for view, context, method, needed, judge, types in (
         (index, items.container, "GET", read, None, {"return": paged}),
-        (add, items.container, "POST", permission, None, {"new": items.model, "return": single}),
+        (add, items.container, "POST", permission, None, {"new": new, "return": single}),
         (show, items.item, "GET", read, judged, {"return": single}),
         (change, items.item, "PATCH", permission, judged, {"changes": changed, "return": single}),
         (delete, items.item, "DELETE", permission, judged, {}),
