@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.staging.effects import Effects
+from pipeline.staging.runs import Run, watched
 from proving import outside
 
 pytestmark = pytest.mark.once
@@ -164,6 +165,20 @@ def test_a_request_that_hangs_is_ended_and_told__S12(view: str, ground: Ground) 
     assert ran.returncode == 1, ran.stderr
     assert "S12: it has not answered after" in ran.stdout and "outside.py, line" in ran.stdout, ran.stdout
     assert f"GET /{view}" in ran.stderr and "outside.py" in ran.stderr
+
+
+def test_the_limit_of_a_test_that_proves_a_site_stays() -> None:
+    """Its timer was stopped by the first request that was watched, so that nothing ended a test that hung."""
+    handler = signal.getsignal(signal.SIGALRM)
+    before, each = signal.setitimer(signal.ITIMER_REAL, 50, 7)
+    try:
+        with watched(Run(), "GET /"):
+            assert 15 < signal.getitimer(signal.ITIMER_REAL)[0] <= 20
+        left, again = signal.getitimer(signal.ITIMER_REAL)
+        assert 40 < left < 50 and again == 7
+        assert signal.getsignal(signal.SIGALRM) is handler
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, before, each)
 
 
 def test_a_module_may_set_variables_while_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

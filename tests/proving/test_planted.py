@@ -17,7 +17,7 @@ from pipeline.database import forks
 from pipeline.proving.proof import Proof
 from proving.planted import BUGS, HERE, Bug
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 ORDER = "retry {} errors transaction forms traverse"
 ROWS = """
@@ -66,7 +66,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def proof_of(site: str, here: Path, text: str | None = None) -> Proof:
+def proof_of(site: str, here: Path, text: str | None = None, budget: float | None = None) -> Proof:
     """Return the proof of a site, whose module has this text in the place of its own."""
     for name in NEEDED.get(site, ()):
         pytest.importorskip(name)
@@ -84,7 +84,7 @@ def proof_of(site: str, here: Path, text: str | None = None) -> Proof:
         scan = f"{module} pipeline.publishing.pydantic" if site == "album" else module
         ini = ini_of(ORDER.format("zodb").split(), scan, zodb=zodb)
     (here / "site.ini").write_text(ini)
-    return Proof(str(here / "site.ini"), users=("ann", "bob"))
+    return Proof(str(here / "site.ini"), users=("ann", "bob"), budget=budget)
 
 
 @pytest.mark.parametrize("site", ["shop", "office", "club", "library", "album", "guests"])
@@ -128,7 +128,7 @@ def test_the_page_tells_them_all() -> None:
 
 @pytest.mark.parametrize("bug", by_turns(ROWS_OF_BUGS))
 def test_a_planted_bug_is_found(bug: Bug, here: Path) -> None:
-    proof = proof_of(bug.site, here, bug.planted())
+    proof = proof_of(bug.site, here, bug.planted(), budget=300)
     with proof.loaded():
         for judge in (LIKELY.get(bug.said, "links"), *JUDGES):
             getattr(proof, judge)()

@@ -118,6 +118,13 @@ def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: in
             said = " then ".join(f"{1 + who} passes {count}" for who, count in order[:-1])
             for what in wrong(site, runs, ends, in_order, noise):
                 report.note(line, what, name, runs[0].answered_by, said)
+            if hang(runs):  # each further order would wait as long
+                break
+
+
+def hang(runs: Sequence[Run]) -> bool:
+    """Return whether one of the requests has not ended."""
+    return any(run.status is None and run.escaped is None for run in runs)
 
 
 def wrong(
@@ -125,7 +132,7 @@ def wrong(
 ) -> Iterator[str]:
     """Yield what is wrong with two runs at the same time."""
     statuses = tuple(run.status for run in runs)
-    if any(run.status is None and run.escaped is None for run in runs):
+    if hang(runs):
         yield "a request hangs"
         return
     done = tuple(run.is_acknowledged for run in runs)
