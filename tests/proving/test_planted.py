@@ -128,7 +128,7 @@ def test_the_page_tells_them_all() -> None:
 
 @pytest.mark.parametrize("bug", by_turns(ROWS_OF_BUGS))
 def test_a_planted_bug_is_found(bug: Bug, here: Path) -> None:
-    proof = proof_of(bug.site, here, bug.planted(), budget=300)
+    proof = proof_of(bug.site, here, bug.planted(), budget=120)
     with proof.loaded():
         for judge in (LIKELY.get(bug.said, "links"), *JUDGES):
             getattr(proof, judge)()
