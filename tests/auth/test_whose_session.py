@@ -369,13 +369,31 @@ def forum_check(request: VisitorRequest, login: str, password: str) -> str | Non
     return login
 
 
-@pytest.mark.parametrize("options", [{"check": forum_check}, {"realm": "b"}])
+OTHER_USERS = pytest.mark.parametrize("options", [{"check": forum_check}, {"realm": "b"}])
+
+
+@OTHER_USERS
 def test_a_login_of_another_site_with_the_same_keys_is_none__S27(make: Any, options: Any) -> None:
     intranet, forum, again = make(), make(**options), make(**options)
     log_in_as(forum, "ann")
     sent = {"Cookie": "; ".join(f"{name}={value}" for name, value in forum.cookies.items())}
     assert again.get("/", headers=sent).text.startswith("ann")
     assert intranet.get("/", headers=sent).text.startswith("None")
+
+
+@OTHER_USERS
+@pytest.mark.parametrize("login", ["ann", ""])
+def test_the_data_of_another_site_with_the_same_keys_is_none__S27(make: Any, options: Any, login: str) -> None:
+    """Neither that of a visitor who is not logged in, nor that of a user who has the same name there."""
+    intranet, forum, again = make(), make(**options), make(**options)
+    for site in (intranet, forum) if login else ():
+        log_in_as(site, login)
+    forum.get("/@@set?name=role&value=chief")
+    for site, seen in ((again, True), (intranet, False)):
+        cookies = {**forum.cookies, **{name: one for name, one in site.cookies.items() if name == "pipeline_login"}}
+        sent = {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+        shown = site.get("/", headers=sent).text
+        assert shown.startswith(login or "None") and ("chief" in shown) is seen
 
 
 def test_without_the_option_a_copy_goes_on_and_nothing_else_is_promised__S21(make: Callable[..., TestApp]) -> None:

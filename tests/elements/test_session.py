@@ -253,7 +253,7 @@ def test_a_cookie_that_is_not_ours_is_an_empty_session(make: Callable[..., Any],
     "payload", [None, 1, [], [{}], [[], {}], {"a": 1}, ["a", "b"], [{"a": "0.1"}, []], [{"a": 1}, [], 1]]
 )
 def test_a_value_of_another_shape_is_an_empty_session(make: Callable[..., Any], keys: str, payload: Any) -> None:
-    signed = SignedCookie("session_data", "session data", read_keys(keys), 60).serializer.dumps(payload)
+    signed = SignedCookie("session_data", "session data ", read_keys(keys), 60).serializer.dumps(payload)
     assert ask(make(), "/read", HTTP_COOKIE=f"session_data={signed}").text == "{}"
 
 

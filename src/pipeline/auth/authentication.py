@@ -71,12 +71,14 @@ def begin_session(request: Request, principal: str | None) -> None:
 
 class Verifier:
     """``(request, login, password) -> principal or None``: the application's check, limited per account
-    and per address. ``browsers`` (``pipeline.auth.browsers.KnownBrowsers``) tells the browsers of each account."""
+    and per address. ``browsers`` (``pipeline.auth.browsers.KnownBrowsers``) tells the browsers of each account,
+    and ``audience`` the site whose users these are (S27)."""
 
-    def __init__(self, check: Check, limiter: Limiter, browsers: Any = None) -> None:
+    def __init__(self, check: Check, limiter: Limiter, browsers: Any = None, audience: str = "") -> None:
         self.check = check
         self.limiter = limiter
         self.browsers = browsers
+        self.audience = audience
         self.refused: WeakKeyDictionary[Request, frozenset[tuple[str, str]]] = WeakKeyDictionary()
         """Refused logins and passwords of each request: a further attempt at it (R2) makes no further guess."""
 

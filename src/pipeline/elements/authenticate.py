@@ -134,7 +134,7 @@ def authenticate(
     session = browsers = None
     if "session" in by:
         session, browsers = _session(keys, session_age, login, sessions, audience, cookie)
-    verify = Verifier(check or (lambda *login: None), _limiter(failures, interval, limits), browsers)
+    verify = Verifier(check or (lambda *login: None), _limiter(failures, interval, limits), browsers, audience)
     try:
         by_header = Header(header, trusted) if trusted else None
     except ValueError as error:

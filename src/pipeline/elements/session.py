@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -188,7 +188,8 @@ def session(
     """Keep data of a visitor from request to request, and messages for the visitor's next page.
 
     keys     file with the keys that sign the cookie, one per line, the newest last; made if it is missing.
-             ``authenticate`` may use the same file
+             ``authenticate`` may use the same file. Data counts where a login does: where the keys, and ``check``
+             and ``realm`` of ``authenticate``, are the same (S27)
     max_age  seconds after the last change, when the session ends
     cookie   name of the cookie. Under https it has the prefix ``__Host-``
     limit    upper limit of the bytes of the cookie, name and value; 4096 at most
@@ -210,7 +211,9 @@ def session(
     if cookie == Session.COOKIE:
         raise ConfigurationError(f"session: option 'cookie': {cookie!r} is the name of the login's cookie")
     check_header(cookie, "")
-    store = Store(SignedCookie(cookie, "session data", read_keys(keys), max_age), limit, keep)
+    signing = read_keys(keys)
+    cookies = lru_cache(lambda audience: SignedCookie(cookie, f"session data {audience}", signing, max_age))
+    store = Store(cookies, limit, keep)
 
     def session(request: SessionRequest, response: Response) -> None:
         try:
@@ -231,17 +234,24 @@ def session(
 
 
 class Store:
-    """Reads the session from the cookie of a request, and writes it to the cookie of an answer."""
+    """Reads the session from the cookie of a request, and writes it to the cookie of an answer.
 
-    def __init__(self, cookie: SignedCookie, limit: int, keep: Sequence[str]) -> None:
-        self.cookie = cookie
+    cookies  ``(audience) -> SignedCookie``, whose data no site with other users reads (S27)
+    """
+
+    def __init__(self, cookies: Callable[[str], SignedCookie], limit: int, keep: Sequence[str]) -> None:
+        self.cookies = cookies
         self.limit = limit
         self.keep = keep
+
+    def cookie_for(self, request: Request) -> SignedCookie:
+        """Return the cookie for the users of the site: those of ``authenticate``, if it is in the pipeline."""
+        return self.cookies(getattr(getattr(request, "verify", None), "audience", ""))
 
     def load(self, request: SessionRequest) -> SessionCookies:
         """Return the sessions of the valid cookies. If several belong to one principal, the first one counts."""
         sent: dict[str | None, tuple[dict[str, Any], list[str]]] = {}
-        for value in self.cookie.values(request):
+        for value in self.cookie_for(request).values(request):
             match value:
                 case [dict(data), list(messages), (str() | None) as owner]:
                     sent.setdefault(owner, (data, messages))
@@ -262,14 +272,14 @@ class Store:
         after = session.encoded()
         if after == session.before:
             return
-        text = ""
+        text, cookie = "", self.cookie_for(request)
         for name, value in session.data.items():
             refuse_other_keys(f"session[{name!r}]", value)
         if session.data or session.messages:
-            value = self.cookie.serializer.dumps([session.data, session.messages, session.owner])
+            value = cookie.serializer.dumps([session.data, session.messages, session.owner])
             text = value if isinstance(value, str) else value.decode()
-            self.refuse_large(self.cookie.name_for(request), text, after)
-        self.cookie.set(request, response, text)
+            self.refuse_large(cookie.name_for(request), text, after)
+        cookie.set(request, response, text)
 
     def refuse_large(self, name: str, text: str, encoded: dict[str, str]) -> None:
         """Raise SessionTooLarge if the browser may not store the cookie."""
