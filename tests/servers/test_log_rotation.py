@@ -42,6 +42,9 @@ def test_every_line_is_kept(program: Callable[[str, str], str], tmp_path: Path) 
         "plain": logging.FileHandler(directory / "plain.log"),
     }
 
+    for file in directory.iterdir():
+        file.chmod(0o640)
+
     def write(word: str) -> None:
         Request.blank(f"/{word}").get_response(access)
         for handler in handlers.values():
@@ -70,4 +73,5 @@ def test_every_line_is_kept(program: Callable[[str, str], str], tmp_path: Path) 
             "c2" in (directory / f"{name}.log.1").read_text()
             and "c1" not in (directory / f"{name}.log.1").read_text()
         )
-    assert not (directory / "plain.log").exists(), "FileHandler writes on into the old file: the control"
+    assert (directory / "plain.log").read_text() == "", "FileHandler writes on into the old file: the control"
+    assert {file.stat().st_mode & 0o777 for file in directory.iterdir()} == {0o640}  # S26
