@@ -105,7 +105,7 @@ def test_two_requests_at_the_same_time(name: str, monkeypatch: pytest.MonkeyPatc
     site: Any = Site(store, together)
     prove_pair(site, FIRST, SECOND, report, 4)
     assert sorted({one.what for one in report.found}) == expected
-    assert report.lines[0].runs == 3
+    assert report.lines[0].runs == (1 if name == "one hangs" else 3)
 
 
 def test_what_two_requests_leave_behind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

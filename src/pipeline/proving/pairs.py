@@ -32,6 +32,8 @@ LONGEST_WAIT = 0.03
 """Seconds that a request waits for its turn, while the other one may wait for a lock that it holds."""
 SCHEDULES = 150
 """Most schedules of one pair."""
+HANGS = "a request hangs"
+"""The finding after which no further order is tried: each may take as long."""
 
 
 class Scheduler:
@@ -116,8 +118,11 @@ def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: in
             runs = run_both(site, (first, second), order)
             line.runs += 1
             said = " then ".join(f"{1 + who} passes {count}" for who, count in order[:-1])
-            for what in wrong(site, runs, ends, in_order, noise):
+            found = list(wrong(site, runs, ends, in_order, noise))
+            for what in found:
                 report.note(line, what, name, runs[0].answered_by, said)
+            if HANGS in found:
+                break
 
 
 def wrong(
@@ -126,7 +131,7 @@ def wrong(
     """Yield what is wrong with two runs at the same time."""
     statuses = tuple(run.status for run in runs)
     if any(run.status is None and run.escaped is None for run in runs):
-        yield "a request hangs"
+        yield HANGS
         return
     done = tuple(run.is_acknowledged for run in runs)
     shown = " and ".join(map(str, statuses))
