@@ -15,9 +15,8 @@ from pipeline.interfaces import PUBLIC
 from pipeline.proving import values
 from pipeline.proving.corpus import OF_FORM
 from pipeline.proving.links import CHANGED, leading
-from pipeline.proving.promised import NOBODY, broken_invariants, open_to_others
 from pipeline.proving.report import Report
-from pipeline.proving.rules import failing
+from pipeline.proving.rules import NOBODY, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, HOSTILE, VALUES, is_markup
 from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, of_this_site
 from pipeline.staging.runs import LONGEST, Run
@@ -30,6 +29,8 @@ PATHS = (values.__file__, "../" * 20 + values.__file__.lstrip("/"))
 """Paths of a file that no site shows."""
 NAMED = Path(values.__file__).read_bytes()[3:43]
 """The first words of its text."""
+STRANGER = "prove-stranger"
+"""A user to whom nothing belongs."""
 READ = (PUBLIC, ("GET",))
 """Permission and methods of what every visitor may read, such as a style sheet: it says nothing of other views."""
 SECRET = "prove-7d1f09ac"
@@ -91,6 +92,18 @@ def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[st
         yield f"S1: a request without {needs!r} changes the database", tried
     else:
         yield "", tried
+
+
+def open_to_others(site: Site, request: Asked, own: Run, users: Sequence[str]) -> Iterator[tuple[str, Asked]]:
+    """Ask as others for what belongs to one. Yield what is wrong, or "", with the request.
+
+    own    the run that has told whose it is
+    users  further users, who may do nothing with what is another one's
+    """
+    for user in dict.fromkeys((STRANGER, NOBODY, *users)) if own.owners else ():
+        if user not in own.owners:
+            tried = request._replace(user=user)
+            yield is_open(site, own.owners, site.afresh(tried)), tried
 
 
 def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:

@@ -10,11 +10,9 @@ from itertools import combinations_with_replacement
 from random import Random
 from typing import Any
 
-from pipeline.proving.memory import differences
 from pipeline.proving.noise import Noise
-from pipeline.proving.promised import broken_invariants
 from pipeline.proving.report import Report
-from pipeline.proving.rules import left_behind
+from pipeline.proving.rules import broken_invariants, differences, left_behind
 from pipeline.staging.asked import Asked
 from pipeline.staging.runs import LONGEST, Run
 from pipeline.staging.site import Site

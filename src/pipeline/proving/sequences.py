@@ -14,9 +14,8 @@ from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.corpus import OF_FORM
 from pipeline.proving.links import DEAD, leading
-from pipeline.proving.promised import NOBODY, broken_invariants, is_open
 from pipeline.proving.report import Report
-from pipeline.proving.rules import failing
+from pipeline.proving.rules import NOBODY, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
 from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OWN, Asked, with_values
 from pipeline.staging.runs import Run

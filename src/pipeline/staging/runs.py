@@ -151,7 +151,8 @@ class Run:
         """How many parts of the pipeline are at work."""
         self.identify = False
         """True if the next part is to see the user."""
-        self._seen: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
+        """How often a point of each name was passed."""
 
     @property
     def is_error(self) -> bool:
@@ -201,30 +202,25 @@ class Run:
         answered = self.status is not None and self.status < 400
         return answered and self.is_complete and self.escaped is None
 
-    def pass_point(self, name: str, where: str, kinds: Mapping[str, Callable[[str], BaseException]]) -> None:
-        """Note a point, and raise what the plan has for it."""
-        if self.gate is not None:
-            self.gate(name)
-        self._seen[name] += 1
-        numbered = name if self._seen[name] == 1 else f"{name}#{self._seen[name]}"
-        self.trace.append(numbered)
-        kind = self.plan.get(numbered)
-        if kind is None:
-            return
-        self.hits.append(Hit(kind, numbered, where or place()))
-        if kind == "crash":
-            os._exit(0)
-        raise kinds.get(kind, FAULTS[kind])(f"prove: {kind} at {numbered}")
-
 
 def point(name: str, where: str = "", kinds: Mapping[str, Callable[[str], BaseException]] = {}) -> None:
-    """Pass a point of the run of this thread.
+    """Pass a point of the run of this thread, and raise what its plan has for it.
 
     kinds  exceptions that differ from FAULTS there, such as those of a driver
     """
     run = running()
-    if run is not None:
-        run.pass_point(name, where, kinds)
+    if run is None:
+        return
+    if run.gate is not None:
+        run.gate(name)
+    run.seen[name] += 1
+    numbered = name if run.seen[name] == 1 else f"{name}#{run.seen[name]}"
+    run.trace.append(numbered)
+    if kind := run.plan.get(numbered):
+        run.hits.append(Hit(kind, numbered, where or place()))
+        if kind == "crash":
+            os._exit(0)
+        raise kinds.get(kind, FAULTS[kind])(f"prove: {kind} at {numbered}")
 
 
 def running() -> Run | None:
