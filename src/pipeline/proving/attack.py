@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 from pipeline.interfaces import PUBLIC
 from pipeline.proving import values
 from pipeline.proving.corpus import OF_FORM
-from pipeline.proving.links import CHANGED, leading
+from pipeline.proving.links import CHANGED, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, HOSTILE, VALUES, is_markup
@@ -125,10 +125,13 @@ def with_hostile_values(site: Site, request: Asked, view: View | None) -> Iterat
     for tried in (*bodies, *(tried for value in hostile for tried in with_value(request, view, value))):
         run = site.afresh(tried)
         target = urlsplit(run.header("Location"))
-        shown = [site.ask(one) for one in (*leading(site, tried, run), *back)] if target.path else []
-        failed = (what for one in (run, *shown) for what in failing(one))
+        pages = [landed(site, one) for one in (*leading(site, tried, run), *back)] if target.path else []
+        if request.kind == MULTIPART:  # the page may lead to the file
+            pages += [landed(site, link) for page in pages for link in leading(site, *page) if link.is_safe]
+        shown = [run, *(page for _, page in pages)]
+        failed = (what for one in shown for what in failing(one))
         yield from ((what, tried) for what in (*failed, *broken_invariants(site)))
-        if any(map(is_markup, (run, *shown))):
+        if any(map(is_markup, shown)):
             yield "S7: a page has a value of the visitor as HTML", tried
         elif NAMED in run.body:
             yield "a page shows the file that a value of the visitor names", tried
