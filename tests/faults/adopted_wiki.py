@@ -40,7 +40,7 @@ from urllib.parse import urlencode
 
 import waitress
 
-from pipeline.adopting.asking import Hidden
+from pipeline.adopting.asking import hidden_fields
 from pipeline.elements.retry import Start
 from pipeline.paste import load
 from pipeline.testing import Ledger
@@ -81,9 +81,7 @@ class Editor:
         """Ask for a page with a form, and keep its hidden fields."""
         status, _, page = self.ask("GET", path.format(id="x"))
         assert status == 200, (path, status)
-        form = Hidden()
-        form.feed(page)
-        self.hidden = form.fields
+        self.hidden = hidden_fields(page.encode("latin-1"))
 
     def write(self, id: str) -> tuple[int, str]:
         """Send one write; return the status, 0 if the connection was cut, and the header X-Outcome.

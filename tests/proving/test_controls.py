@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pipeline.proving.promised import NOBODY
 from pipeline.proving.proof import Proof
 from pipeline.proving.report import Report
+from pipeline.proving.rules import NOBODY
 from pipeline.proving.sequences import Explorer
 from pipeline.staging.asked import Asked
 from proving import bugs

@@ -121,3 +121,39 @@ def test_a_form_whose_text_has_to_be_a_number_is_sent_with_one(proven: Proven) -
     with proof.loaded():
         assert proof.report.refused == []
         assert proof.requests[-1].body == b"title=2009&born=2009"
+
+
+GROWING = """
+from persistent.mapping import PersistentMapping
+from pipeline import redirect, view
+class House(PersistentMapping): __name__ = __parent__ = None
+class Room(House): pass
+class Bed(House): pass
+def root(database):
+    if "house" not in database:
+        database["house"] = House(kitchen=Room())
+    return database["house"]
+@view(context=House)
+def front(house, request): return "<a href='/kitchen/'>the kitchen</a>"
+@view(context=Room, name="furnish", methods=("POST",))
+def furnish(room, request):
+    room["bed"] = Bed()
+    return redirect("/kitchen/bed/")
+@view(context=Room, name="remove", methods=("POST",))
+def remove(room, request):
+    request.root.pop("kitchen", None)
+    return redirect("/")
+@view(context=Room, name="look")
+def look(room, request): return "a room"
+@view(context=Bed, name="make")
+def make(bed, request): return "made"
+"""
+
+
+def test_a_site_grows_by_what_adds_something_and_not_by_what_removes_it(proven: Proven) -> None:
+    """The form that removed the first object was one of them: all that was asked after it was a 404."""
+    elements = (zodb(uri="memory://growing", root="growing_house:root"), errors(), transaction(), traverse())
+    proof = proven("growing_house", GROWING, *elements)
+    with proof.loaded():
+        assert proof.report.untried == []
+        assert {proof.afresh(request).is_acknowledged for request in proof.requests} == {True}

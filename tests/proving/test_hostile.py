@@ -5,10 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from html import escape
+from typing import Any
 
 import pytest
 
+from pipeline import Pipeline, redirect, view
+from pipeline.database import forks
+from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
+from pipeline.elements.transaction import transaction
+from pipeline.elements.traverse import traverse
+from pipeline.elements.zodb import zodb
+from pipeline.forms.upload import Upload
+from pipeline.proving.proof import Proof
 from pipeline.proving.values import MARK, SCRIPT, is_markup
+from pipeline.publisher import publisher
 from pipeline.staging.runs import Run
 
 HARM: dict[str, Callable[[str], str]] = {
@@ -55,3 +66,64 @@ def test_a_script_is_found_as_an_address_alone() -> None:
     assert is_markup(page(f'<a href=" {SCRIPT}">x</a>'))
     assert is_markup(page(f'<form action="{SCRIPT}"></form>'))
     assert not is_markup(page(f'<a href="/@@find?q={SCRIPT}">x</a><input value="{SCRIPT}"><p>{SCRIPT}</p>'))
+
+
+def test_what_a_browser_saves_is_no_page() -> None:
+    saved = page(f"<p>{MARK}</p>")
+    saved.headers.append(("Content-Disposition", "attachment"))
+    assert not is_markup(saved)
+
+
+SHOWN = {"is_escaped": True}
+"""Whether the site below shows texts and files as texts."""
+
+
+@view(context=dict)
+def front(context: Any, request: Any) -> str:
+    """A page with a form for a text and one for a file."""
+    text = "<form method=post action=/@@say><input name=text><button>x</button></form>"
+    file = "<input type=file name=file><button>x</button></form><a href=/@@file>the file</a>"
+    return f"{text}<form method=post action=/@@attach enctype=multipart/form-data>{file}"
+
+
+@view(context=object, name="say", methods=("POST",))
+def say(context: Any, request: Any, text: str) -> Any:
+    request.zodb.root()["text"] = text
+    return redirect("/@@moved")
+
+
+@view(context=object, name="moved")
+def moved(context: Any, request: Any) -> Any:
+    return redirect("/@@said")
+
+
+@view(context=object, name="said")
+def said(context: Any, request: Any) -> str:
+    text = request.zodb.root().get("text", "")
+    return f"<p>{escape(text) if SHOWN['is_escaped'] else text}</p>"
+
+
+@view(context=object, name="attach", methods=("POST",))
+def attach(context: Any, request: Any, file: Upload) -> Any:
+    request.zodb.root()["file"] = (file.type, file.file.read())
+    return redirect("/")
+
+
+@view(context=object, name="file")
+def file(context: Any, request: Any, response: Any) -> bytes:
+    kind, data = request.zodb.root().get("file", ("text/plain", b"a file"))
+    response.content_type = "text/plain" if SHOWN["is_escaped"] else kind
+    return bytes(data)
+
+
+@pytest.mark.parametrize("is_escaped", [True, False])
+def test_what_a_visitor_has_stored_is_found_behind_two_redirects_and_in_his_file(
+    is_escaped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SHOWN, "is_escaped", is_escaped)
+    elements = (zodb(uri="memory://hostile"), errors(), transaction(), forms(), traverse(root=dict))
+    proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), view="POST", cover=0.0)
+    with proof.loaded():
+        found = [one.request for one in proof.attack().report.found if one.what.startswith("S7")]
+    forks.close_all()
+    assert found == ([] if is_escaped else ["POST /@@say", "POST /@@attach"])

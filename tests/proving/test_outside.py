@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.staging.effects import Effects
-from pipeline.staging.runs import Run, watched
+from pipeline.staging.runs import Run, sleep, watched
 from proving import outside
 
 pytestmark = pytest.mark.once
@@ -167,18 +168,29 @@ def test_a_request_that_hangs_is_ended_and_told__S12(view: str, ground: Ground) 
     assert f"GET /{view}" in ran.stderr and "outside.py" in ran.stderr
 
 
-def test_the_limit_of_a_test_that_proves_a_site_stays() -> None:
-    """Its timer was stopped by the first request that was watched, so that nothing ended a test that hung."""
-    handler = signal.getsignal(signal.SIGALRM)
-    before, each = signal.setitimer(signal.ITIMER_REAL, 50, 7)
+@pytest.mark.parametrize("seconds", [30.0, 0.01])
+def test_the_timer_of_the_caller_runs_on_while_a_request_is_watched(seconds: float) -> None:
+    """pytest-timeout has the same one: a test that had proved a site, and hung then, was never ended."""
+    struck: list[int] = []
+    handler = signal.signal(signal.SIGALRM, lambda number, frame: struck.append(number))
+    limit, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         with watched(Run(), "GET /"):
-            assert 15 < signal.getitimer(signal.ITIMER_REAL)[0] <= 20
-        left, again = signal.getitimer(signal.ITIMER_REAL)
-        assert 40 < left < 50 and again == 7
-        assert signal.getsignal(signal.SIGALRM) is handler
+            time.sleep(0.05)
+        left, _ = signal.getitimer(signal.ITIMER_REAL)
+        assert struck == [signal.SIGALRM] if seconds < 1 else 20 < left < seconds
     finally:
-        signal.setitimer(signal.ITIMER_REAL, before, each)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, limit)
+
+
+def test_a_thread_of_the_site_that_sleeps_in_a_loop_leaves_the_others_their_turn() -> None:
+    thread = threading.Thread(target=lambda: [sleep(60) for _ in range(20)])
+    began = time.monotonic()
+    thread.start()
+    thread.join()
+    assert 0.02 <= time.monotonic() - began < 10
 
 
 def test_a_module_may_set_variables_while_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from pipeline.database import forks
 from pipeline.proving.proof import Proof
 from proving.planted import BUGS, HERE, Bug
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ORDER = "retry {} errors transaction forms traverse"
 ROWS = """

@@ -30,6 +30,7 @@ def own_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
 
 
 @pytest.mark.once
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("ini", ["deploy.ini", "all.ini"])
 def test_the_demo(ini: str, tmp_path: Path, prove: Prove, capsys: pytest.CaptureFixture[str]) -> None:
     words = [f"zodb_uri=file://{tmp_path}/Data.fs", f"session_keys={tmp_path}/keys"]

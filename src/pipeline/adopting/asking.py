@@ -11,7 +11,6 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from webob import Request
 from pipeline.loading.asking import request_of
 from pipeline.loading.command_line import make_importable, parse_variables, split_name
 from pipeline.paste import load
+from pipeline.staging.asked import Tags
 
 PACKAGES = ("pyramid_retry", "pyramid_debugtoolbar", "zope.sqlalchemy")
 """Modules that an application imports if it uses them."""
@@ -70,27 +70,18 @@ def ask(app: Any, asked: dict[str, Any], cookies: SimpleCookie) -> dict[str, Any
     return {"status": answer.status, "headers": answer.headerlist, "body": text, "time": time.time()}
 
 
-class Hidden(HTMLParser):
-    """Collects the hidden fields of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fields: dict[str, str] = {}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        if tag == "input" and given.get("type") == "hidden" and given.get("name"):
-            self.fields[str(given["name"])] = given.get("value") or ""
+def hidden_fields(page: bytes) -> dict[str, str]:
+    """Return the hidden fields of a page."""
+    inputs = [given for tag, given in Tags(page).found if tag == "input" and given.get("type") == "hidden"]
+    return {one["name"]: one.get("value", "") for one in inputs if one.get("name")}
 
 
 def with_hidden_fields(asked: dict[str, Any], page: str) -> dict[str, Any]:
     """Return a POST of a form with the hidden fields of its page, as a browser sends them."""
     if not asked["data"] or asked["data"][0].startswith(("@", "{", "[")):
         return asked
-    parser = Hidden()
-    parser.feed(page)
     given = dict(parse_qsl(asked["data"][0], keep_blank_values=True))
-    return asked | {"data": [urlencode(parser.fields | given)]}
+    return asked | {"data": [urlencode(hidden_fields(page.encode("latin-1")) | given)]}
 
 
 def pairs_of(cookies: SimpleCookie) -> Iterator[str]:

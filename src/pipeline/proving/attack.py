@@ -14,10 +14,9 @@ from urllib.parse import quote, urlsplit
 from pipeline.interfaces import PUBLIC
 from pipeline.proving import values
 from pipeline.proving.corpus import OF_FORM
-from pipeline.proving.links import CHANGED, leading
-from pipeline.proving.promised import NOBODY, broken_invariants, open_to_others
+from pipeline.proving.links import CHANGED, landed, leading
 from pipeline.proving.report import Report
-from pipeline.proving.rules import failing
+from pipeline.proving.rules import NOBODY, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, HOSTILE, VALUES, is_markup
 from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, of_this_site
 from pipeline.staging.runs import LONGEST, Run
@@ -30,6 +29,8 @@ PATHS = (values.__file__, "../" * 20 + values.__file__.lstrip("/"))
 """Paths of a file that no site shows."""
 NAMED = Path(values.__file__).read_bytes()[3:43]
 """The first words of its text."""
+STRANGER = "prove-stranger"
+"""A user to whom nothing belongs."""
 READ = (PUBLIC, ("GET",))
 """Permission and methods of what every visitor may read, such as a style sheet: it says nothing of other views."""
 SECRET = "prove-7d1f09ac"
@@ -93,6 +94,18 @@ def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[st
         yield "", tried
 
 
+def open_to_others(site: Site, request: Asked, own: Run, users: Sequence[str]) -> Iterator[tuple[str, Asked]]:
+    """Ask as others for what belongs to one. Yield what is wrong, or "", with the request.
+
+    own    the run that has told whose it is
+    users  further users, who may do nothing with what is another one's
+    """
+    for user in dict.fromkeys((STRANGER, NOBODY, *users)) if own.owners else ():
+        if user not in own.owners:
+            tried = request._replace(user=user)
+            yield is_open(site, own.owners, site.afresh(tried)), tried
+
+
 def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
     """Ask as the browser does that another site has told to."""
     for user in (NOBODY, request.user):
@@ -112,10 +125,13 @@ def with_hostile_values(site: Site, request: Asked, view: View | None) -> Iterat
     for tried in (*bodies, *(tried for value in hostile for tried in with_value(request, view, value))):
         run = site.afresh(tried)
         target = urlsplit(run.header("Location"))
-        shown = [site.ask(one) for one in (*leading(site, tried, run), *back)] if target.path else []
-        failed = (what for one in (run, *shown) for what in failing(one))
+        pages = [landed(site, one) for one in (*leading(site, tried, run), *back)] if target.path else []
+        if request.kind == MULTIPART:  # the page may lead to the file
+            pages += [landed(site, link) for page in pages for link in leading(site, *page) if link.is_safe]
+        shown = [run, *(page for _, page in pages)]
+        failed = (what for one in shown for what in failing(one))
         yield from ((what, tried) for what in (*failed, *broken_invariants(site)))
-        if any(map(is_markup, (run, *shown))):
+        if any(map(is_markup, shown)):
             yield "S7: a page has a value of the visitor as HTML", tried
         elif NAMED in run.body:
             yield "a page shows the file that a value of the visitor names", tried

@@ -14,12 +14,12 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain as chained
 from itertools import islice, product
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 from xmlrpc.client import dumps
 
 from webtest import TestResponse
-from webtest.forms import Form, Submit, Upload
+from webtest.forms import Submit, Upload
 from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IXMLRPCRequest
@@ -55,14 +55,8 @@ BODIES = 81
 
 Row = tuple[Any, Any, str, View]
 """A registration: context, type of the request, method and name, view."""
-
-
-class Thing(NamedTuple):
-    """An object of the site."""
-
-    path: str
-    """Percent-encoded, with a slash at its end if it is a container."""
-    kind: type
+Things = dict[str, type]
+"""The classes of objects, by their percent-encoded paths, with a slash at the end of that of a container."""
 
 
 class Wanted:
@@ -154,19 +148,19 @@ def ways_of(chains: Iterable[Chain]) -> Iterator[Asked]:
         yield Asked("GET", path, headers=tuple(headers))
 
 
-def objects(site: Site, way: Asked) -> list[Thing]:
+def objects(site: Site, way: Asked) -> Things:
     """Return some objects of each class, from the root on, and those that requests have made."""
-    found: dict[str, Thing] = {}
+    found: Things = {}
 
     def look(request: Any) -> None:
         root = getattr(request, "root", None)
         walks = [walked(root, "/") if root is not None else (), *(passed(root, path) for path in site.made)]
         for path, obj in chained.from_iterable(walks):
-            if [thing.kind for thing in found.values()].count(type(obj)) < OF_A_KIND:
-                found.setdefault(path.rstrip("/"), Thing(path, type(obj)))
+            if [*found.values()].count(type(obj)) < OF_A_KIND:
+                found.setdefault(path, type(obj))
 
     site.look(way, look)
-    return list(found.values())
+    return found
 
 
 def walked(obj: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -193,13 +187,13 @@ def address(path: str, obj: Any) -> str:
 
 
 def candidates(
-    row: Row, things: Sequence[Thing], way: Asked, forms: Sequence[Asked], models: Sequence[Any]
+    row: Row, things: Things, way: Asked, forms: Sequence[Asked], models: Sequence[Any]
 ) -> Iterator[Asked]:
     """Yield requests that may be answered by a view, the likeliest first."""
     context, request_type, key, view = row
     method, _, name = key.partition(" ")
     end = f"@@{quote(name)}" if name else ""
-    fitting = [thing.path for thing in things if is_for(context, thing.kind)]
+    fitting = [path for path, kind in things.items() if is_for(context, kind)]
     if request_type.isOrExtends(IXMLRPCRequest):
         call = dumps(tuple(value for _, value in fields_of(view, models)), name).encode()
         yield from (Asked("POST", path, call, (("Content-Type", "text/xml"),)) for path in fitting)
@@ -281,13 +275,6 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
         yield name, choice if isinstance(choice, str) else example_for(choice) or "prove"
 
 
-def default_button(form: Form) -> Submit | None:
-    """Return the first button that sends a form: a browser presses it for Enter. If it is disabled, nothing is
-    sent."""
-    buttons = (field for _, field in form.field_order if isinstance(field, Submit))
-    return next((one for one in buttons if one.attrs.get("type") not in ("button", "reset")), None)
-
-
 def forms_of(origin: str, url: str, run: Run) -> Iterator[Asked]:
     """Yield the requests that the forms of a page make, with the cookies that it sets.
 
@@ -296,11 +283,11 @@ def forms_of(origin: str, url: str, run: Run) -> Iterator[Asked]:
     page: Any = TestResponse(app_iter=[run.body], content_type="text/html", charset="utf-8")
     begin = page.html.base
     base = urljoin(origin + url, begin.get("href", "") if begin else "")
-    for number, form in page.forms.items():
-        if not isinstance(number, int):
-            continue
+    for form in dict.fromkeys(page.forms.values()):  # one with an id is there twice
         path = of_this_site(origin, url, urljoin(base, form.action or origin + url))
-        button = default_button(form)
+        buttons = (field for _, field in form.field_order if isinstance(field, Submit))
+        # a browser presses the first one that sends the form; if it is disabled, nothing is sent
+        button = next((one for one in buttons if one.attrs.get("type") not in ("button", "reset")), None)
         if path is None or (button and "disabled" in button.attrs):
             continue
         is_multipart = form.enctype == "multipart/form-data"

@@ -8,11 +8,9 @@ import re
 import warnings
 from collections.abc import Container, Sequence
 
-from pipeline.proving.memory import differences
 from pipeline.proving.noise import Noise
-from pipeline.proving.promised import broken_invariants
 from pipeline.proving.report import Report
-from pipeline.proving.rules import Record, Rule
+from pipeline.proving.rules import Record, Rule, broken_invariants, differences
 from pipeline.staging.asked import Asked
 from pipeline.staging.copies import Stored
 from pipeline.staging.runs import ANYWHERE, AT_MOST, Hit, Plan, Run

@@ -65,6 +65,15 @@ def followed(site: Site, requests: Sequence[Asked] = ()) -> Iterator[tuple[Asked
                 pages.append((request, run))
 
 
+def landed(site: Site, link: Asked) -> tuple[Asked, Run]:
+    """Ask for a link, and for what it redirects to on this site, such as a folder with a slash. Return the last
+    request with its run."""
+    run = site.ask(link)
+    for further in leading(site, link, run) if run.header("Location") else ():
+        return further, site.ask(further)
+    return link, run
+
+
 def leading(site: Site, request: Asked, run: Run) -> Iterator[Asked]:
     """Yield the requests that an answer leads to, on this site."""
     urls = links_of(site.origin, request.url, run) if run.status == 200 else []

@@ -10,11 +10,9 @@ from itertools import combinations_with_replacement
 from random import Random
 from typing import Any
 
-from pipeline.proving.memory import differences
 from pipeline.proving.noise import Noise
-from pipeline.proving.promised import broken_invariants
 from pipeline.proving.report import Report
-from pipeline.proving.rules import left_behind
+from pipeline.proving.rules import broken_invariants, differences, left_behind
 from pipeline.staging.asked import Asked
 from pipeline.staging.runs import LONGEST, Run
 from pipeline.staging.site import Site
@@ -32,6 +30,8 @@ LONGEST_WAIT = 0.03
 """Seconds that a request waits for its turn, while the other one may wait for a lock that it holds."""
 SCHEDULES = 150
 """Most schedules of one pair."""
+HANGS = "a request hangs"
+"""The finding after which no further order is tried: each may take as long."""
 
 
 class Scheduler:
@@ -116,15 +116,11 @@ def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: in
             runs = run_both(site, (first, second), order)
             line.runs += 1
             said = " then ".join(f"{1 + who} passes {count}" for who, count in order[:-1])
-            for what in wrong(site, runs, ends, in_order, noise):
+            found = list(wrong(site, runs, ends, in_order, noise))
+            for what in found:
                 report.note(line, what, name, runs[0].answered_by, said)
-            if hang(runs):  # each further order would wait as long
+            if HANGS in found:
                 break
-
-
-def hang(runs: Sequence[Run]) -> bool:
-    """Return whether one of the requests has not ended."""
-    return any(run.status is None and run.escaped is None for run in runs)
 
 
 def wrong(
@@ -132,8 +128,8 @@ def wrong(
 ) -> Iterator[str]:
     """Yield what is wrong with two runs at the same time."""
     statuses = tuple(run.status for run in runs)
-    if hang(runs):
-        yield "a request hangs"
+    if any(run.status is None and run.escaped is None for run in runs):
+        yield HANGS
         return
     done = tuple(run.is_acknowledged for run in runs)
     shown = " and ".join(map(str, statuses))

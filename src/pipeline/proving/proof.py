@@ -97,12 +97,18 @@ class Proof(Site):
             if not any(one.said == NO_OBJECT for one in found):
                 break
             tried = [one.request for one in found if one.request is not None]
-            self.grow(*(one for one in tried if self.afresh(one) and self.has_stored))
+            pages = [one.request for one in found if one.request and one.is_answered and one.request.is_safe]
+            self.grow(*(one for one in tried if self._adds(one, pages)))
             again = of_views(self, self.chains)
             if sum(one.request is None for one in again) == len(found) - len(tried):
                 break
             found = again
         return found
+
+    def _adds(self, request: Asked, pages: Sequence[Asked]) -> bool:
+        """Return whether a request stores something, and removes none of the objects that have these pages."""
+        self.afresh(request)
+        return self.has_stored and all((self.ask(page).status or 500) < 400 for page in pages)
 
     def _note_refused(self) -> None:
         """Note which views have refused all requests until now: a book must be lent before it is brought back."""

@@ -1,18 +1,40 @@
 """The rules for a run that meets faults. A rule is a function of a ``Record``, which yields one sentence for each
-way in which the run breaks it.
+way in which the run breaks it. Behind them stands what holds after any request: the memory of a connection is what
+is stored (R8, R13), and the invariants and owners that the author of a site has declared.
 
-Others are added by an entry point of the group ``wsgi_pipeline.rules``.
+Other rules are added by an entry point of the group ``wsgi_pipeline.rules``. This module and
+``pipeline.explaining.notices`` alone use private attributes of ZODB: the cache of a connection, its storage and its
+reader.
 """
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import entry_points
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from transaction import TransactionManager
+from transaction.interfaces import TransactionError
+from ZODB.POSException import POSKeyError
 
 from pipeline.database import pools
+from pipeline.database.stored import comparable
+from pipeline.staging.asked import Asked
 from pipeline.staging.copies import Stored
 from pipeline.staging.runs import LONGEST, Run
+from pipeline.staging.site import Site
+
+NOBODY = ""
+"""The user of an anonymous visitor, in the place of the user of the site."""
+GIVEN: dict[str, Callable[[Any], Any]] = {
+    "root": attrgetter("root"),
+    "session": attrgetter("sql"),
+    "request": lambda request: request,
+}
+"""Functions of a request that return what an invariant may ask for, by the names of its parameters."""
 
 
 class Record(NamedTuple):
@@ -31,49 +53,32 @@ class Record(NamedTuple):
 Rule = Callable[[Record], Iterator[str]]
 
 
-def nothing_twice(record: Record) -> Iterator[str]:
-    """R2: a request is stored once."""
-    transactions, whole = len(record.stored.transactions), len(record.whole.transactions)
-    if transactions > whole:
-        yield f"R2: {transactions} transactions are stored, and {whole} without a fault"
-
-
-def all_or_nothing(record: Record) -> Iterator[str]:
-    """R3: all that a request changes is stored, or nothing of it."""
-    if record.stored != record.whole and not record.stored.is_nothing and record.run.outcome != "unknown":
+def stored_as_told(record: Record) -> Iterator[str]:
+    """R1 to R4: a request is stored as a whole and once, or not at all, and the answer says which."""
+    run, stored, whole = record.run, record.stored, record.whole
+    transactions, usual = len(stored.transactions), len(whole.transactions)
+    if transactions > usual:
+        yield f"R2: {transactions} transactions are stored, and {usual} without a fault"
+    if stored != whole and not stored.is_nothing and run.outcome != "unknown":
         yield "R3: a part is stored"
-
-
-def failed_is_not_stored(record: Record) -> Iterator[str]:
-    """R3: a request that fails before its commit stores nothing."""
-    run = record.run
-    if run.hits and not run.is_acknowledged and not run.commits_errors and not record.stored.is_nothing:
+    if run.hits and not run.is_acknowledged and not run.commits_errors and not stored.is_nothing:
         before = run.trace[: run.trace.index(run.hits[-1].point)]
         if not any(".tpc_begin:" in point for point in before):
             yield "R3: it failed before the commit, and is stored"
-
-
-def acknowledged_is_stored(record: Record) -> Iterator[str]:
-    """R1: what was acknowledged is stored, before the first byte of the answer."""
-    run = record.run
-    if run.is_acknowledged and record.stored != record.whole:
+    if run.is_acknowledged and stored != whole:
         yield f"R1: it is answered {run.status}, and not stored"
     if run.finished_before_start is not None and len(run.finished) > run.finished_before_start:
         yield "R1: it is stored after the first byte of the answer"
-
-
-def refused_is_not_stored(record: Record) -> Iterator[str]:
-    """R4: an error says that nothing is stored, unless it says otherwise."""
-    run, stored = record.run, record.stored
     is_error = run.status is not None and run.status >= 400 and run.status != record.status
     if is_error and not run.outcome and not run.commits_errors and not stored.is_nothing:
         yield f"R4: it is answered {run.status} and is stored, and the answer does not say so (X-Outcome)"
-    if run.outcome == "committed" and stored.is_nothing and not record.whole.is_nothing:
+    if run.outcome == "committed" and stored.is_nothing and not whole.is_nothing:
         yield "R4: the answer says that it is committed, and nothing is stored"
 
 
 def all_is_ended(record: Record) -> Iterator[str]:
-    """R5: an exception reaches no server, and transactions end."""
+    """R5 to R8 and R13: an exception reaches no server, transactions end, what was to be closed with the request is
+    closed, connections come back, and the next request sees what is stored and nothing else."""
     run = record.run
     at_the_end = any(hit.point.partition("#")[0] in ("start_response", "block") for hit in run.hits)
     if isinstance(run.escaped, Exception) and run.status is None and not at_the_end:
@@ -81,11 +86,6 @@ def all_is_ended(record: Record) -> Iterator[str]:
     for joined in run.joined:
         if not joined.has_ended:
             yield f"R5: {type(joined.resource).__name__} is not told the end of the transaction"
-
-
-def all_is_closed(record: Record) -> Iterator[str]:
-    """R6 and R7: what was to be closed with the request is closed."""
-    run = record.run
     registered, called = run.closers
     if registered != called:
         yield f"R6: {called} of {registered} functions of request.on_close are called"
@@ -93,10 +93,6 @@ def all_is_closed(record: Record) -> Iterator[str]:
         yield "R7: a body that a view has returned is not closed"
     if run.keeps_request:
         yield "R6: the environ keeps the request"
-
-
-def nothing_left_behind(record: Record) -> Iterator[str]:
-    """R5, R8 and R13: connections come back, and the next request sees what is stored and nothing else."""
     yield from left_behind(record.memory)
 
 
@@ -127,19 +123,91 @@ def failing(run: Run, when: str = "") -> Iterator[str]:
         yield "the view has returned None, and the page is empty"
 
 
-RULES: tuple[Rule, ...] = (
-    nothing_twice,
-    all_or_nothing,
-    failed_is_not_stored,
-    acknowledged_is_stored,
-    refused_is_not_stored,
-    all_is_ended,
-    all_is_closed,
-    nothing_left_behind,
-    answers,
-)
+RULES: tuple[Rule, ...] = (stored_as_told, all_is_ended, answers)
 
 
 def all_rules() -> tuple[Rule, ...]:
     """Return the rules of this package, and those that others add."""
     return (*RULES, *(entry.load() for entry in entry_points(group="wsgi_pipeline.rules")))
+
+
+def differences() -> tuple[str, ...]:
+    """Return what the next request would see that is not stored, each kind once."""
+    zodb = sys.modules.get("pipeline.database.zodb_pools")
+    found: set[str] = set()
+    try:
+        for connection in zodb.idle_connections() if zodb is not None else ():
+            for oid, obj in connection._cache.lru_items():
+                if not isinstance(obj, type):
+                    found.update(_difference(connection, oid, obj))
+    except TransactionError as error:
+        name = type(error).__name__
+        found.add(f"a connection waits for the next request, and its transaction has not ended ({name})")
+    return tuple(sorted(found))
+
+
+def _difference(connection: Any, oid: bytes, obj: Any) -> Iterator[str]:
+    name = type(obj).__name__
+    if obj._p_changed:
+        yield f"a changed {name} is in memory after the request"
+        return
+    try:
+        data, serial = connection._storage.load(oid)
+    except POSKeyError:
+        yield f"a {name} that is not stored is in memory after the request"
+        return
+    if serial != obj._p_serial:
+        yield f"a {name} in memory is older than what is stored"
+        return
+    state = comparable(obj.__getstate__())
+    if state != comparable(connection._reader.getState(data)) and state != _afresh(obj):
+        yield f"a {name} in memory differs from what is stored"
+
+
+def _afresh(obj: Any) -> bytes | str:
+    """Return the state of an object as another connection loads it: some classes change it when it is loaded."""
+    other = obj._p_jar.db().open(TransactionManager())
+    try:
+        loaded = other.get(obj._p_oid)
+        loaded._p_activate()
+        return comparable(loaded.__getstate__())
+    finally:
+        other.transaction_manager.abort()
+        other.close()
+
+
+def broken_invariants(site: Site) -> Iterator[str]:
+    """Yield the invariants that do not hold of what is stored now."""
+    if not site.invariants:
+        return
+    found: dict[Any, str] = {}
+
+    def look(request: Any) -> None:
+        found.update((invariant, told_of(invariant, request)) for invariant in site.invariants)
+
+    site.look(Asked("GET", "/"), look)
+    for invariant in site.invariants:
+        if said := found.get(invariant, "cannot be asked: the page / is not traversed"):
+            yield f"the invariant {invariant.__name__} {said}"
+
+
+def told_of(invariant: Callable[..., object], request: Any) -> str:
+    """Return what an invariant says of the databases of a request, or "" if it holds."""
+    names = inspect.signature(invariant).parameters
+    if not names.keys() <= GIVEN.keys():
+        return f"asks for {', '.join(names)}, and it can have {', '.join(GIVEN)}"
+    try:
+        said = invariant(*(GIVEN[name](request) for name in names))
+    except Exception as error:
+        return f"cannot be asked: {type(error).__name__}: {error}"
+    return "" if said is True else f"does not hold, it is {said!r}"
+
+
+def is_open(site: Site, owners: set[str], run: Run) -> str:
+    """Return how what belongs to others has been open to the user of a run, or "" if he was refused."""
+    reached = bool(run.owners & owners) and run.status is not None and 200 <= run.status < 300
+    if not run.finished and not reached:
+        return ""
+    who = run.user or "an anonymous visitor"
+    does = "changes" if run.finished else "sees"
+    return f"S1: {who} {does} what belongs to {', '.join(sorted(owners))}"

@@ -13,10 +13,9 @@ from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.corpus import OF_FORM
-from pipeline.proving.links import DEAD, leading
-from pipeline.proving.promised import NOBODY, broken_invariants, is_open
+from pipeline.proving.links import DEAD, landed, leading
 from pipeline.proving.report import Report
-from pipeline.proving.rules import failing
+from pipeline.proving.rules import NOBODY, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
 from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OWN, Asked, with_values
 from pipeline.staging.runs import Run
@@ -247,13 +246,13 @@ class Explorer:
         new = [one for one in links if one.alike not in self.asked]
         for one in [*new[:LINKS], *self.random.sample(links, min(PAGES, len(links)))]:
             self.asked.setdefault(one.alike, None)
-            reached = self.site.ask(one._replace(user=request.user))
+            end, reached = landed(self.site, one._replace(user=request.user))
             is_dead = reached.status in DEAD and not is_made_of(one.url, request)
             if is_dead or reached.is_error:
                 yield f"{what} leads to {one.alike}, which is answered {reached.answer}"
             yield from self.shown(f"{what}, then {one.alike}", reached, sent)
             if reached.status == 200 and run.status in (302, 303):
-                for further in leading(self.site, one, reached):
+                for further in leading(self.site, end, reached):
                     self.learn(further)
 
     def shown(self, what: str, run: Run, sent: Sequence[Asked]) -> Iterator[str]:

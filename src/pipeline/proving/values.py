@@ -80,8 +80,11 @@ HOSTILE = (MARK, SCRIPT, "ž\r\nprove", "", "0", "-1", "9" * 30)
 """The third one is what no header may have. The others are those of fields with a number, and of empty ones."""
 FILE = ("prove.txt", "prove")
 """A file of a form: its name and its content."""
-FILES = (("", ""), ("../prove.txt", "prove"), ("prove.txt", ""), ("ž.txt", "prove"), ("prove", "prove"))
-"""Others. A browser sends the first one if no file was chosen."""
+FILES = (
+    *(("", ""), ("../prove.txt", "prove"), ("prove.txt", ""), ("ž.txt", "prove")),
+    *(("prove", "prove"), ("prove.html", MARK)),
+)
+"""Others. A browser sends the first one if no file was chosen. The last one is a page."""
 VALUES: tuple[Any, ...] = (None, [], {}, "", "prove", "x" * 1500, -1, 1.5, 10**30, True)
 """Values of JSON, which has types that a form has not."""
 ADDRESSES = ("href", "src", "action", "formaction", "data")
@@ -91,7 +94,8 @@ OPEN = re.compile(r"""(?<!\\)'" prove=1""")
 
 def is_markup(run: Run) -> bool:
     """Return whether a value of a visitor is markup, or a script, on the page of an answer."""
-    if "html" not in run.header("Content-Type") or not re.search(rb"prove(=1|\(\))", run.body):
+    is_saved = "attachment" in run.header("Content-Disposition")
+    if is_saved or "html" not in run.header("Content-Type") or not re.search(rb"prove(=1|\(\))", run.body):
         return False
     page = Tags(run.body)
     given = [pair for _, attributes in page.found for pair in attributes.items()]

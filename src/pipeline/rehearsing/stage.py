@@ -29,7 +29,7 @@ from pipeline.loading.command_line import host_of, plan_of, split_name
 from pipeline.paste import Step
 from pipeline.staging.asked import Asked, links_of, of_this_site
 from pipeline.staging.effects import OF_DATABASES, Effects
-from pipeline.staging.runs import Run
+from pipeline.staging.runs import SLEEP, Run
 from pipeline.staging.site import Site, quiet
 from pipeline.telling.errors import place_and_words
 from pipeline.telling.words import OUR_CODE, place_of
@@ -43,7 +43,6 @@ HOPS = 10
 """How many redirects are followed, as browsers do about twice as many."""
 CIRCLE = "circle"
 """The end of redirects that lead back to where they began, or that do not end."""
-SLEEP = time.sleep
 
 
 class Answer(NamedTuple):

@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html.parser import HTMLParser
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urljoin, urlsplit
 
 from webob import Request
 from webob.multidict import MultiDict
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.staging.runs import Run
 from pipeline.telling.secrets import masked_query
+
+if TYPE_CHECKING:  # it needs ZODB
+    from pipeline.staging.runs import Run
 
 OWN_ORIGIN = "own"
 """Stands for the address of the site, in a header that says where a form comes from."""

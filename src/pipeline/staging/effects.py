@@ -8,6 +8,7 @@ itself is not seen.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import sys
@@ -18,7 +19,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
-from ipaddress import ip_address
 from pathlib import Path
 from traceback import walk_stack
 from typing import Any
@@ -32,6 +32,8 @@ EVENTS = tomllib.loads(resources.files("pipeline.staging").joinpath("events.toml
 HARMLESS = tuple(EVENTS["harmless"])
 OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "psycopg", "pymysql", "pg8000", "mysql")
 """Packages whose effects are those of a database."""
+ADDRESS = re.compile(r"[\d.]+|.*:.*")
+"""A host that is not looked up."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -66,7 +68,10 @@ class Effects:
             try:
                 yield
             finally:
-                self.clean_up()
+                for path in self.made:  # what the site has left
+                    with suppress(OSError):
+                        shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+                self.made.clear()
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Look at an event of this thread."""
@@ -74,7 +79,8 @@ class Effects:
             (self.ours if self.is_ours() else self.made).add(os.path.abspath(os.fsdecode(arguments[0])))
         if event.startswith(HARMLESS) or self.is_ours() or self.is_of_database():
             return
-        if event in EVENTS["while_importing"] and is_importing():
+        files = (frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe()))
+        if event in EVENTS["while_importing"] and any(file.startswith("<frozen importlib") for file in files):
             return
         for name in reached(event, arguments):
             above = (name, *map(str, Path(name).parents))
@@ -91,19 +97,6 @@ class Effects:
                 return False
         return False
 
-    def clean_up(self) -> None:
-        """Remove the temporary files that the site has left."""
-        for path in self.made:
-            with suppress(OSError):
-                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-        self.made.clear()
-
-
-def is_importing() -> bool:
-    """Return whether this thread imports a module, once for all requests."""
-    files = (frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe(1)))
-    return any(file.startswith("<frozen importlib") for file in files)
-
 
 def reached(event: str, arguments: tuple[Any, ...]) -> list[str]:
     """Return all that an event reaches: a file that takes the name of another one reaches both."""
@@ -118,7 +111,8 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
     first = arguments[0] if arguments else ""
     if event in EVENTS["look_ups"]:
         host = os.fsdecode(first or "") if isinstance(first, (str, bytes, type(None))) else str(first[0])
-        return "" if host in ("", "localhost", socket.gethostname()) or is_address(host) else host
+        is_known = host in ("", "localhost", socket.gethostname()) or ADDRESS.fullmatch(host)
+        return "" if is_known else host
     if event.startswith("socket.") and len(arguments) > 1:
         address = arguments[1]
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) and len(address) > 1 else str(address)
@@ -144,13 +138,6 @@ def file_of(event: str, path: Any, last: Any) -> str | None:
     within = last if isinstance(last, int) and event in EVENTS["relative"] else -1
     base = os.readlink(f"/proc/self/fd/{within}") if within >= 0 and Path("/proc/self/fd").exists() else ""
     return os.path.abspath(os.path.join(base, os.fsdecode(path)))
-
-
-def is_address(host: str) -> bool:
-    """Return whether a host is an address, so that it is not looked up."""
-    with suppress(ValueError):
-        return bool(ip_address(host))
-    return False
 
 
 @contextmanager

@@ -11,12 +11,12 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from time import monotonic
 from traceback import walk_stack
 from types import FrameType
 from typing import Any, NamedTuple
@@ -151,7 +151,8 @@ class Run:
         """How many parts of the pipeline are at work."""
         self.identify = False
         """True if the next part is to see the user."""
-        self._seen: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
+        """How often a point of each name was passed."""
 
     @property
     def is_error(self) -> bool:
@@ -201,30 +202,25 @@ class Run:
         answered = self.status is not None and self.status < 400
         return answered and self.is_complete and self.escaped is None
 
-    def pass_point(self, name: str, where: str, kinds: Mapping[str, Callable[[str], BaseException]]) -> None:
-        """Note a point, and raise what the plan has for it."""
-        if self.gate is not None:
-            self.gate(name)
-        self._seen[name] += 1
-        numbered = name if self._seen[name] == 1 else f"{name}#{self._seen[name]}"
-        self.trace.append(numbered)
-        kind = self.plan.get(numbered)
-        if kind is None:
-            return
-        self.hits.append(Hit(kind, numbered, where or place()))
-        if kind == "crash":
-            os._exit(0)
-        raise kinds.get(kind, FAULTS[kind])(f"prove: {kind} at {numbered}")
-
 
 def point(name: str, where: str = "", kinds: Mapping[str, Callable[[str], BaseException]] = {}) -> None:
-    """Pass a point of the run of this thread.
+    """Pass a point of the run of this thread, and raise what its plan has for it.
 
     kinds  exceptions that differ from FAULTS there, such as those of a driver
     """
     run = running()
-    if run is not None:
-        run.pass_point(name, where, kinds)
+    if run is None:
+        return
+    if run.gate is not None:
+        run.gate(name)
+    run.seen[name] += 1
+    numbered = name if run.seen[name] == 1 else f"{name}#{run.seen[name]}"
+    run.trace.append(numbered)
+    if kind := run.plan.get(numbered):
+        run.hits.append(Hit(kind, numbered, where or place()))
+        if kind == "crash":
+            os._exit(0)
+        raise kinds.get(kind, FAULTS[kind])(f"prove: {kind} at {numbered}")
 
 
 def running() -> Run | None:
@@ -273,21 +269,27 @@ def watched(run: Run, request: str) -> Iterator[None]:
             print(f"\n{request[:300]} has not answered after {LONGEST:.0f} s:\n{said}", file=sys.stderr, flush=True)
         raise Hangs
 
-    began, before = monotonic(), signal.signal(signal.SIGALRM, strike)
+    before, began = signal.signal(signal.SIGALRM, strike), time.monotonic()
     left, each = signal.setitimer(signal.ITIMER_REAL, LONGEST, 1)  # again, for code that swallows any exception
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        if left:  # the limit of a test that calls this, for one
-            signal.setitimer(signal.ITIMER_REAL, max(left + began - monotonic(), 0.001), each)
+        if left:  # the timer is also that of the caller, such as a runner of tests
+            signal.setitimer(signal.ITIMER_REAL, max(left + began - time.monotonic(), 1e-6), each)
+
+
+SLEEP = time.sleep
+"""That of Python, while ``sleep`` stands in its place."""
 
 
 def sleep(seconds: float) -> None:
     """Let no time pass, in the place of ``time.sleep``. A request that would sleep for too long hangs."""
     run = running()
-    if run is not None and seconds >= LONGEST:
+    if run is None:  # a thread of the site that sleeps in a loop leaves the others their turn
+        SLEEP(min(seconds, 0.001))
+    elif seconds >= LONGEST:
         run.hangs = place() or "code of a library"
         raise Hangs
 

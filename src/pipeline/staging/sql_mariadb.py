@@ -24,7 +24,6 @@ class MariaDB(ServerCopy):
     """The copy of a MariaDB or MySQL database."""
 
     server = "mysql"
-    words = ("database", "db")
 
     def make(self, connection: Connection) -> None:
         charset, collation = self.ask(connection, "charset").one()
@@ -42,11 +41,6 @@ class MariaDB(ServerCopy):
                 columns, source = columns_of(target, self.name, table), quoted(target, self.name, table)
                 run(target, f"INSERT INTO {quoted(target, table)} ({columns}) SELECT {columns} FROM {source}")
             run(target, "COMMIT")
-
-    def cause(self, what: str) -> str:
-        if "Access denied" in what:
-            what = rf"{what}. The user needs: GRANT ALL ON `prove\_%`.* TO ..."
-        return super().cause(what)
 
     def check(self, statement: str) -> None:
         """Refuse a statement that names the original: it would reach it."""

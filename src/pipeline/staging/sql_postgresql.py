@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from pathlib import Path
-from typing import Any
 
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
@@ -25,13 +23,7 @@ class PostgreSQL(ServerCopy):
     """The copy of a PostgreSQL database."""
 
     server = "postgresql"
-    words: tuple[str, ...] = ("dbname", "database")
     overriding = "OVERRIDING SYSTEM VALUE"
-
-    def __init__(self, directory: Path, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> None:
-        if dialect.driver == "pg8000":
-            self.words = ("database",)
-        super().__init__(directory, dialect, arguments, options)
 
     def make(self, connection: Connection) -> None:
         try:
@@ -60,11 +52,6 @@ class PostgreSQL(ServerCopy):
             done = subprocess.run(command, env={**os.environ, **named}, capture_output=True)
             if done.returncode:
                 raise ConfigurationError(done.stderr.decode("utf-8", "replace").strip())
-
-    def cause(self, what: str) -> str:
-        if "permission denied to create database" in what:
-            what = f"{what}. Use a role that may: ALTER ROLE ... CREATEDB"
-        return super().cause(what)
 
     def is_plain(self, connection: Connection, is_ordered: bool) -> bool:
         return is_ordered and not self.ask(connection, "special").scalar()

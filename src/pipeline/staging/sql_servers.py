@@ -26,7 +26,7 @@ from sqlalchemy.pool import NullPool
 
 from pipeline.database.places import without_secrets
 from pipeline.interfaces import ConfigurationError
-from pipeline.staging.sql_copy import TIME, Faults, SqlCopy
+from pipeline.staging.sql_copies import TIME, Faults, SqlCopy
 
 STATEMENTS = tomllib.loads(files("pipeline.staging").joinpath("statements.toml").read_text("utf-8"))
 COLUMNS = """
@@ -38,6 +38,8 @@ Table = tuple[str | None, str]
 Keys = dict[str, Table]
 """The table whose key a column has, by the name of the column: its own, or one that it refers to."""
 Rows = dict[Table, list[tuple[Any, ...]]]
+WORDS = ("dbname", "database", "db")
+"""The options in which a driver takes the name of the database."""
 PREFIX = "prove_"
 """The names of the databases that are made begin with this."""
 
@@ -47,8 +49,6 @@ class ServerCopy(SqlCopy):
 
     server = ""
     """The server in ``statements.toml``."""
-    words: tuple[str, ...] = ("database",)
-    """The options in which a driver takes the name of the database."""
     overriding = ""
     """The words of an INSERT that also has the columns to which the server gives values of its own."""
 
@@ -57,7 +57,8 @@ class ServerCopy(SqlCopy):
         self.driver: Any = getattr(dialect, "loaded_dbapi", dialect.dbapi)
         self.url = f"{dialect.name}+{dialect.driver}://"
         self.arguments, self.options = arguments, options
-        self.word = next((word for word in self.words if word in options), self.words[0])
+        word = "dbname" if dialect.driver.startswith("psycopg") else "database"
+        self.word = next((word for word in WORDS if word in options), word)
         self.sql: dict[str, Any] = STATEMENTS[self.server]
         token = secrets.token_hex(6)
         self.copy, self.frozen = f"{PREFIX}{token}_copy", f"{PREFIX}{token}_frozen"
@@ -103,6 +104,8 @@ class ServerCopy(SqlCopy):
 
     def cause(self, what: str) -> str:
         """Return why the copy cannot be made, with what to do, without secrets."""
+        if self.sql["denied"] in what:
+            what = f"{what}. {self.sql['grant']}"
         for secret in map(str, filter(None, (self.options.get(key) for key in ("password", "passwd")))):
             what = what.replace(secret, "***")
         return without_secrets(what)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.staging.runs import running
-from pipeline.staging.sql_copy import TIME, Faults, SqlCopy
+from pipeline.staging.sql_copies import TIME, Faults, SqlCopy
 
 Signature = tuple[bytes, int, int]
 LOCKED = 0.1
