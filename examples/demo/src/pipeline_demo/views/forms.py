@@ -68,7 +68,8 @@ class Form:
 
 def read_form(request: FormRequest) -> Form:
     """Return the form of this request. Raise a 415 for another type of body, and a 403 without a valid token."""
-    if request.content_length and request.content_type.lower() not in KINDS:
+    is_other = request.content_length and request.content_type.lower() not in KINDS
+    if is_other or not hasattr(request, "form"):  # such as XML, in the pipeline for calls
         raise HTTPUnsupportedMediaType("Send a form as multipart/form-data, urlencoded, or JSON.")
     form = Form()
     for name, value in request.form.items():
