@@ -13,6 +13,7 @@ from webob.exc import HTTPNotFound
 
 from pipeline import Pipeline, element
 from pipeline.http.files import FileBody
+from pipeline.response import HTML, NOSNIFF
 
 
 class Blocks:
@@ -50,6 +51,27 @@ def answering() -> Callable[[Callable[[Any, Any], Any]], Pipeline]:
 
 
 # What is sent.
+
+
+class Text(str):
+    """A text that is equal to a plain one."""
+
+
+def test_an_answer_shares_no_headers_with_the_next_one(answering: Callable[..., Pipeline]) -> None:
+    """The edge keeps its result for headers that are known from load. What a server appends to its list is of one
+    answer, and a text of another class is not taken for a plain one that is kept."""
+    sent: list[list[tuple[str, str]]] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
+        sent.append(headers.copy())
+        headers.append(("X-Of-One-Answer", "yes"))
+
+    for text in (Text, str, str):
+        pairs = [HTML, (NOSNIFF[0], text(NOSNIFF[1]))]
+        app = answering(lambda request, response, pairs=pairs: says(response, headerlist=pairs, blocks=[b"x"]))
+        app({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, start_response)
+    assert sent[0] == sent[1] == sent[2]
+    assert [{type(value) for _, value in headers} for headers in sent] == [{str, Text}, {str}, {str}]
 
 
 def says(response: Any, **attributes: Any) -> None:

@@ -7,12 +7,12 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import translate
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from pipeline.composition import element
 from pipeline.http.encodings import choose, restore_tags, vary
-from pipeline.http.header_lists import values_in
+from pipeline.http.header_lists import Headers, of_headers, values_in
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import CHECKED, Response
@@ -57,7 +57,7 @@ class Packer(NamedTuple):
 
 CODED = {name: ("Content-Encoding", name) for name in ("zstd", "br", "gzip")}
 CHECKED.update(CODED.values())
-ENCODED = frozenset(CODED.values())
+NEVER, AT_NEED, ALWAYS = range(3)
 
 Start: TypeAlias = Callable[[int], Packer]
 """A function that returns the Packer for a body of so many bytes, or of UNKNOWN."""
@@ -100,9 +100,15 @@ def compress(
     offered = encodings or tuple(starts)
     of_types = re.compile("|".join([translate(kind.lower()) for kind in types]))
 
-    @lru_cache(256)
-    def is_of_type(content_type: str) -> bool:
-        return of_types.match(content_type.partition(";")[0].strip().lower()) is not None
+    @of_headers
+    def fitness(headers: Headers) -> int:
+        """Return NEVER, AT_NEED or ALWAYS: whether a body with these headers may be compressed."""
+        said = values_in(headers)
+        coded = said.get("content-encoding", "").lower()
+        if coded not in ("", "identity") or "no-transform" in said.get("cache-control", "").lower():
+            return NEVER
+        kind = said.get("content-type", "").partition(";")[0].strip().lower()
+        return ALWAYS if of_types.match(kind) else AT_NEED
 
     def compress(request: Request, response: Response) -> None:
         environ = request.environ
@@ -110,33 +116,29 @@ def compress(
             restore_tags(environ)
         next(request, response)
         encoding, only = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), offered)
-        if only or response.filters or not stays(response):
+        if only or response.filters or is_fit(response):
             if encoding or response.filters:
                 response.add_delivery_filter(partial(packed, response, encoding, only))
-            else:  # to say so is all that is left to do
-                packed(response, encoding, only, iter(()))
+            elif response.status_line[:3] != "206":  # to say so is all that is left to do
+                vary(response)
 
-    def stays(response: Response) -> bool:
-        """Return whether the body is not to be compressed, whatever outer elements say of it."""
-        body = response.blocks
-        if type(body) is list and 0 < sum(map(len, body)) < minimum:
-            return True
-        headers = response.headerlist
-        return not ENCODED.isdisjoint(headers) or not is_of_type(values_in(headers).get("content-type", ""))
+    def is_fit(response: Response) -> bool:
+        """Return whether the body is of such a type, and long enough, as far as its length is known."""
+        length = sum(map(len, response.blocks)) if response.in_memory else 0
+        if 0 < length < minimum or fitness(response.headerlist) != ALWAYS:
+            return False
+        # without a length the body is a stream, or an app made no body for HEAD
+        return (length or response.content_length or (0 if response.in_memory else minimum)) >= minimum
 
     def packed(response: Response, encoding: str, only: bool, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Return ``chunks`` compressed, or ``chunks`` itself if they are not to be compressed."""
         headers = response.headerlist
-        said = values_in(headers)
-        coded, control = said.get("content-encoding", "").lower(), said.get("cache-control", "").lower()
-        if response.status_line[:3] == "206" or coded not in ("", "identity") or "no-transform" in control:
-            return chunks
-        if not only and not (is_of_type(said.get("content-type", "")) and _is_worth_it(response, minimum)):
+        if response.status_line[:3] == "206" or not (fitness(headers) if only else is_fit(response)):
             return chunks
         vary(response)
         if not encoding:
             return chunks
-        if coded:
+        if "content-encoding" in values_in(headers):
             response.headers["Content-Encoding"] = encoding
         else:
             headers.append(CODED[encoding])
@@ -154,14 +156,6 @@ def _check_options(encodings: tuple[str, ...], level: int) -> None:
             raise OptionError(f"the option encodings names {name!r}, which is not one of {', '.join(PACKERS)}")
         if PACKERS[name] is None:
             raise OptionError(f"the encoding {name!r} needs an extra: pip install wsgi-pipeline[{EXTRAS[name]}]")
-
-
-def _is_worth_it(response: Response, minimum: int) -> bool:
-    """Return whether the body is long enough, as far as its length is known."""
-    length = sum(map(len, response.blocks)) if response.in_memory else 0
-    if not length:  # the body is a stream, or an app made no body for HEAD
-        length = response.content_length or (0 if response.in_memory else minimum)
-    return length >= minimum
 
 
 def pack(chunks: Iterator[bytes], start: Start) -> Iterator[bytes]:

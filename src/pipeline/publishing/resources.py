@@ -33,8 +33,8 @@ import re
 import stat
 import sys
 import zlib
+from collections import UserDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +56,7 @@ from pipeline.http.files import (
     serve,
     validators_of,
 )
-from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace, IPublishTraverse
+from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import CHECKED, HeaderList, Response, check_headers
 from pipeline.views import NOTES, Views
@@ -101,11 +101,22 @@ class Resources:
         self.types = {path: _type_of(path) for path in self.files}
         self.copies = dict(_copies(self.files))
         self.described: dict[tuple[Any, ...], HeaderList] = {}
-        self.folders = {path[:end] for path in self.files for end in range(len(path)) if path[end] == "/"}
         contents = "".join(f"{path}\0{file.sha256}\0" for path, file in self.files.items())
         self.version = hashlib.sha256(contents.encode()).hexdigest()[:16]
+        self.tops = {current: self._top(current) for current in (True, False)}
         self.__module__ = module  # `scan` looks for notes by module
         self.__dict__[NOTES] = (register,)
+
+    def _top(self, current: bool) -> Folder:
+        """Return the directory as traversal walks it, for paths with the current version, or for all others."""
+        top = Folder()
+        for path in self.files:
+            *folders, name = path.split("/")
+            place = top
+            for folder in folders:
+                place = place.setdefault(folder, Folder())
+            place[name] = Resource(self, path, current)
+        return top
 
     def url(self, request: Request, path: str) -> str:
         """Return the address of a file, with the version. Raise KeyError if there is no such file."""
@@ -236,22 +247,8 @@ def _serve_changed(
         vary(response)
 
 
-@implementer(IPublishTraverse)
-@dataclass(eq=False)
-class Folder:
-    """A directory of resources on the way to a file. It has no view."""
-
-    resources: Resources
-    path: str
-    current: bool
-
-    def publishTraverse(self, request: Request, name: str) -> Folder | Resource:
-        path = self.path + name
-        if path in self.resources.files:
-            return Resource(self.resources, path, self.current)
-        if path in self.resources.folders:
-            return Folder(self.resources, f"{path}/", self.current)
-        raise KeyError(name)
+class Folder(UserDict[str, Any]):
+    """A directory of resources on the way to a file: the directories and files in it by name. It has no view."""
 
 
 @implementer(INamespace)
@@ -268,7 +265,8 @@ class Namespace:
         found = request.views.named(IResources, name) if request.views is not None else None
         if found is None:
             raise KeyError(name)
-        return Folder(found, "", version == found.version)
+        top: Folder = found.tops[version == found.version]
+        return top
 
 
 def _files(top: str) -> Iterator[tuple[str, File]]:
