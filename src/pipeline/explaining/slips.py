@@ -135,7 +135,7 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             target.end_col_offset == value.col_offset - 2 and operand.col_offset > value.col_offset + 1
         ):
             yield f"{ast.unparse(target)} is set to {ast.unparse(value)}: the sign stands behind =. Write it before"
-        case ast.Expr(ast.Compare() | ast.Attribute() | ast.Call(ast.Attribute(attr="strip" | "upper" | "lower"))):
+        case ast.Expr(ast.Compare() | ast.Attribute()):
             yield f"{ast.unparse(node)} has no effect. Assign by =, assign the result, or call the method by ()"
         case ast.Assign([ast.Name(name)], ast.Call(ast.Name(kind))) if kind[0].isupper() and name not in used:
             yield f"{name} = {kind}(...) makes an object that nothing uses: it is neither stored nor sent"
