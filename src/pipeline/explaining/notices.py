@@ -135,7 +135,7 @@ def of_fields(request: Any, fill: Any) -> Iterator[str]:
             if near := get_close_matches(name, {*fill.names} - form.keys(), 1, 0.75):
                 yield f"the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
     for one in request.environ.get("QUERY_STRING", "").split("&")[1:]:
-        if "=" not in one and not re.fullmatch(r"[a-z\d_-]*", one):  # which may be a switch, such as ?a=1&raw
+        if "=" not in one and not re.fullmatch(r"[a-z_][\w-]*|[A-Z]{2,}|\d*", one):  # a switch, such as &raw
             yield NOTICES["an ampersand in a query"].format(one=unquote_plus(one))
     for one in arguments if "form" in request.environ.get("CONTENT_TYPE", "") else ():
         if one.default is True and one.name not in form:

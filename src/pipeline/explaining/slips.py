@@ -51,7 +51,7 @@ def slips_of(
             found += slips_of_rule(rule, nodes, names, text_of)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
-    return tuple(f"{inspect.getsourcefile(function)}, line {line}: {slip}" for line, slip in sorted(found))
+    return tuple(f"{inspect.getsourcefile(function)}, line {line}: {slip}" for line, slip in sorted({*found}))
 
 
 @lru_cache(maxsize=128)
