@@ -54,6 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until the tests are collected: they are kept anyway
 
 
+@pytest.fixture(scope="session", autouse=True)
+def debug_key_is_told() -> None:
+    """A process tells the address with the key of debug mode once: before the first test, and not in its log."""
+    from pipeline.http import debug_key
+
+    debug_key.make()
+
+
 def keep_installed() -> None:
     """Let importlib.metadata read what is installed once, not for each database that is opened and each ini."""
 

@@ -34,15 +34,19 @@ DOCS = Path(__file__).resolve().parent.parent / "docs/howto"
 FORM = "application/x-www-form-urlencoded"
 SITE = '''
 from __future__ import annotations
-import asyncio, copy, secrets, shutil, sqlite3, subprocess, threading
+import asyncio, copy, logging, secrets, shutil, sqlite3, subprocess, threading
+from datetime import datetime
+from email.mime.text import MIMEText
+from html import escape
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from persistent import Persistent
 from persistent.list import PersistentList
 from persistent.mapping import PersistentMapping
 from pydantic import BaseModel
 from pipeline import redirect, view
 from pipeline.forms.upload import Upload
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 TMP = Path("TMP")
@@ -65,7 +69,7 @@ class Site(PersistentMapping):
     def __init__(self):
         PersistentMapping.__init__(self)
         self.title, self.content, self.count, self.done = "a title", b"", 0, True
-        self.tags = PersistentList(["b", "a"])
+        self.tags, self.made = PersistentList(["b", "a"]), datetime(2026, 11, 1)
 
 class Change(BaseModel):
     title: str
@@ -292,13 +296,85 @@ MISTAKES: dict[str, Mistake] = {
     "a textarea with a value": Mistake(
         AREA.format(' value="a text"', ""), AREA.format("", "a text"), "write the text between <textarea>"
     ),
+    "a condition that is dropped": Mistake(
+        "tasks = select(Task)\ntasks.where(Task.done)\nrequest.sql.scalars(tasks)",
+        "tasks = select(Task)\ntasks = tasks.where(Task.done)\nrequest.sql.scalars(tasks)",
+        "tasks.where(Task.done) has no effect: it returns another statement",
+    ),
+    "the days of a difference": Mistake(
+        "if (datetime.now() - context.made).seconds < 0:\n    return '<p>new'",
+        "if (datetime.now() - context.made).total_seconds() < 0:\n    return '<p>new'",
+        "leaves out whole days",
+    ),
+    "the days of a difference with a name": Mistake(
+        "age = datetime.now() - context.made\nif age.seconds < 0:\n    return '<p>new'",
+        "age = datetime.now() - context.made\nif age.days == 0 and age.seconds < 0:\n    return '<p>new'",
+        "age.seconds < 0 leaves out whole days",
+    ),
+    "a cent": Mistake(
+        "context.count = int(float('19.99') * 100)",
+        "context.count = round(float('19.99') * 100)",
+        "int(float('19.99') * 100) cuts off",
+    ),
+    "an object that is not kept": Mistake(
+        "context.setdefault(title, Note(text))",
+        "if title not in context:\n    context.setdefault(title, Note(text))\ncontext.setdefault(text, Note(text))",
+        "leaves what stands under this key, if there is something, and the new object is lost",
+        "context, request, title: str, text: str = 'a text'",
+    ),
+    "a text as a condition": Mistake(
+        "if title == 'a' or 'b':\n    context.count = 1",
+        "if title == 'a' or title in ('b', 'c'):\n    context.count = 1",
+        "if title == 'a' or 'b': is always true",
+    ),
+    "one of two cookies": Mistake(
+        "response.set_cookie('a', 'b')\nresponse.headers['Set-Cookie'] = 'c=d'\nreturn '<p>set'",
+        "response.headers['Set-Cookie'] = 'c=d'\nresponse.set_cookie('a', 'b')\nreturn '<p>set'",
+        "replaces the cookie that was set before",
+        "context, request, response, title: str",
+    ),
+    "letters that are lost": Mistake(
+        "context.content = file.file.read().decode('utf-8', 'ignore')",
+        "context.content = file.file.read(2).decode('utf-8', 'ignore')",
+        "loses each letter that is not UTF-8",
+        WITH_FILE,
+        (FILE,),
+    ),
+    "the addresses of all": Mistake(
+        "message = MIMEText(title)\nfor one in title.split():\n    message['To'] = one",
+        "for one in title.split():\n    message = MIMEText(title)\n    message['To'] = one",
+        "message gets one more address at each turn",
+    ),
+    "the name of a file that is deleted": Mistake(
+        "with NamedTemporaryFile(dir=TMP) as target:\n    target.write(b'a')\n    context.title = target.name",
+        "with NamedTemporaryFile(dir=TMP, delete=False) as target:\n    context.title = target.name",
+        "the file target is deleted at the end of this block",
+    ),
+    "a month for a minute": Mistake(
+        "context.title = f'{context.made:%H:%m}'",
+        "context.title = f'{context.made:%H:%M %d.%m}'",
+        "%H:%m has a month for a minute",
+    ),
+    "a password in the log": Mistake(
+        "logging.info('%s came', request.POST)",
+        "logging.info('%s came, and not the password', title)",
+        "writes the password of a visitor into the log",
+        "context, request, title: str, password: str = ''",
+    ),
+    "an ETag that stays": Mistake(
+        "response.etag = 'n'\nreturn f'<p>{escape(title)}'",
+        "response.etag = title\nreturn f'<p>{escape(title)}'",
+        'the ETag "n" was sent with another page before',
+        "context, request, response, title: str",
+        (POST, POST, ("POST", "/n", b"title=other", FORM)),
+    ),
     "a value without quotes": Mistake(
         AREA.format("", "") + " + f'<form><input name=a value={context.title}></form>'",
         AREA.format("", "") + " + f'<form><input name=a value=\"{context.title}\"></form>'",
         "has a value without quotes",
     ),
 }
-"""The thirtieth, a relative path of ``sql``, is told by ``pipeline check``, in ``tests/tools/test_mistakes.py``."""
+"""One more, a relative path of ``sql``, is told by ``pipeline check``, in ``tests/tools/test_mistakes.py``."""
 
 
 @pytest.fixture(autouse=True)

@@ -24,6 +24,7 @@ LOCAL = {
     "pipeline/proving/proof.py": {"self": SimpleNamespace(view=".*")},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/checking/servers.py": {"section": "server:main"},
+    "pipeline/checking/templates.py": {"slip": {"pattern": r"<textarea[^<>]*>\s+\{\{"}},
     "pipeline/explaining/slips.py": {
         "names": {"CONTEXT": ["a"]}, "pattern": "^a", "rule": {"pattern": "CONTEXT"}, "wanted": " in a",
     },
@@ -33,14 +34,15 @@ LOCAL = {
 PLACES = (TOP / "src", TOP / "examples" / "demo" / "src")
 FOUND = [pattern for place in PLACES for pattern in patterns(place, LOCAL)]
 RULES = tomllib.loads((TOP / "src/pipeline/explaining/rules.toml").read_text("utf-8"))
+RULES |= tomllib.loads((TOP / "src/pipeline/checking/templates.toml").read_text("utf-8"))
 IN_TOML = [
     Pattern(f"{table} {number} {key}", WORD.sub("name|other", text), 0, (method,))
-    for table, method in (("source", "search"), ("text", "search"), ("input", "fullmatch"))
+    for table, method in (("source", "search"), ("text", "search"), ("input", "fullmatch"), ("slip", "finditer"))
     for number, rule in enumerate(RULES[table].values() if table == "input" else RULES[table])
     for key in ("pattern", "beside", "unless")
     for text in ([rule[key] if key == "pattern" else GROUP.sub("name", rule[key])] if key in rule else ())
 ]
-"""The patterns of the rules of notices."""
+"""The patterns of the rules of notices, and of templates."""
 BAD = {
     "(a+)+b": "match",  # exponential
     "(?:a|a)*b": "fullmatch",

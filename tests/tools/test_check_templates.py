@@ -11,6 +11,10 @@ from inis import ini_of
 from pipeline.tools.command import main
 
 VIEWS = """from pipeline import render, view
+class Note:
+    title = "a"
+    def is_public(self):
+        return False
 def root(request):
     return {}
 @view()
@@ -38,6 +42,19 @@ TOLD = {
         "n is set in a loop, and has its old value again",
         "namespace(n=0)",
     ),
+    "a method as a condition": (
+        {"page.html": "{% for note in notes %}\n{% if note and not note.is_public %}x{% endif %}{% endfor %}"},
+        "page.html, line 2",
+        "note.is_public is a method, which is always true",
+        "Call it: note.is_public().",
+    ),
+    "a box that is always ticked": (
+        {"page.html": '<input name="a" type="checkbox" checked="{{ note.title }}">'},
+        "page.html, line 1",
+        "such an attribute is on with any value",
+    ),
+    "a month for a minute": ({"page.html": "\n{{ a.strftime('%H:%m') }}"}, "page.html, line 2", "%M"),
+    "a value without quotes": ({"page.html": "\n<a title='a' href={{ a }}>"}, "html, line 2", "quotes"),
     "a mistake in the syntax": ({"page.html": "\n{% if x %}"}, "page.html, line 2", "cannot be used"),
     "a filter that nobody has": ({"page.html": "{{ x|sized }}"}, "page.html, line 1", "No filter named 'sized'"),
     "a parent that is missing": ({"page.html": '{% extends "other.html" %}'}, "page.html", "other.html"),
@@ -52,6 +69,14 @@ QUIET: dict[str, Any] = {
     "a loop that counts": {
         "page.html": "{% set n = namespace(a=0) %}{% for x in y %}{% set n.a = x + n.a %}{% endfor %}",
         "layout.html": "{% for x in y %}{% set z = x %}{% endfor %}",
+    },
+    "conditions": {
+        "page.html": "{% if note.is_public() and note.title and x.is_public %}a{% endif %}"
+        "{% if note.is_public is defined %}{{ 1 if note.is_public() else note.is_public }}{% endif %}"
+    },
+    "a query, boxes and dates": {
+        "page.html": """<a href="/find?q={{ q }}" title='a={{ q }}'>{{ d.strftime("%H:%M %d.%m.%Y") }}</a>
+        <input name="a" {{ "checked" if a }} value="{{ checked }}" aria-hidden="{{ a }}" data-open="{{ a }}">"""
     },
     "no parent": {"page.html": "{% block anything %}x{% endblock %}"},
     "a parent that is known when it is rendered": {"page.html": "{% extends layout %}{% block x %}{% endblock %}"},
@@ -80,7 +105,7 @@ def test_a_mistake_is_told(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     files, *told = TOLD[name]
     status, said = check(files, tmp_path, monkeypatch, capsys)
     assert [text for text in told if text not in said] == [], said
-    assert status == (0 if "block" in name else 1), said
+    assert status == ("cannot be used" in said), said
 
 
 @pytest.mark.parametrize("name", QUIET)
@@ -88,4 +113,4 @@ def test_a_template_without_one_is_not(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     status, said = check(QUIET[name], tmp_path, monkeypatch, capsys)
-    assert status == 0 and "the template " not in said and "the block" not in said and "in a loop" not in said, said
+    assert status == 0 and ".html" not in said, said

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Container, Iterable, Iterator
+from inspect import getmembers_static, isfunction
 from pathlib import Path
 from typing import Any
 
@@ -11,38 +13,43 @@ from jinja2 import TemplateError, nodes
 
 from pipeline.publishing.jinja import templates_of
 from pipeline.telling.findings import Finding
+from pipeline.telling.words import texts_of
 
-SLIPS = {
-    re.compile(r"<\w[^<>]*[\w-]={{"): ("a value without quotes ends at its first blank", 'Write ="{{ ... }}".'),
-    re.compile(r"<textarea[^<>]*>\s+{{"): ("the blanks before the value are sent with it", "Write >{{ ... }}<."),
-    re.compile(r"(?<![{$])\{ ?\w+\.\w+ ?\}(?!})"): ("one brace is text, and no value", "Write {{ ... }}."),
-}
-"""Mistakes that a browser shows or sends in another way than they were meant, each with its reason and remedy."""
+SLIPS = texts_of(Path(__file__).with_suffix(".toml"))["slip"]
+"""Mistakes that a browser shows or sends in another way than they were meant, with reasons and remedies."""
 
 
 def of_templates(modules: Iterable[str]) -> Iterator[Finding]:
     """Yield what is wrong with the templates for these modules."""
+    known = [one for module in modules for one in vars(sys.modules[module]).values() if isinstance(one, type)]
+    methods = {f"{one.__name__.lower()}.{name}" for one in known for name, _ in getmembers_static(one, isfunction)}
     for environment, file in templates_of(modules):
-        yield from of_template(environment, file)
+        yield from of_template(environment, file, methods)
 
 
-def of_template(environment: Any, file: Path) -> Iterator[Finding]:
+def of_template(environment: Any, file: Path, methods: Container[str]) -> Iterator[Finding]:
     """Yield why a template cannot be used, or its blocks that its parent lacks, so that they are never shown."""
     try:
         source = file.read_text("utf-8-sig")
         environment.compile(source, file.name, str(file))
         tree = environment.parse(source)
-        known = blocks_of(environment, parent_of(tree))
+        known = blocks_of(environment, tree)
     except (TemplateError, UnicodeDecodeError) as error:
         line = getattr(error, "lineno", None)
         what = f"the template {file.name} cannot be used: {error}"
         remedy = "Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else "Correct it."
         yield Finding("error", f"{file}, line {line}" if line else str(file), what, remedy)
         return
-    for slip, (what, remedy) in SLIPS.items():
-        for found in slip.finditer(source):
-            line = source.count("\n", 0, found.end()) + 1
-            yield Finding("warning", f"{file}, line {line}", f"{' '.join(found[0].split())}: {what}", remedy)
+    for slip in SLIPS:
+        for found in re.finditer(slip["pattern"], source):
+            place = f"{file}, line {source.count(chr(10), 0, found.end()) + 1}"
+            yield Finding("warning", place, f"{' '.join(found[0].split())}: {slip['what']}", slip["remedy"])
+    for choice in tree.find_all((nodes.If, nodes.CondExpr)):
+        asked = {id(one.node) for one in choice.find_all((nodes.Call, nodes.Test))}
+        for one in (choice.test, *choice.test.find_all(nodes.Getattr)):
+            name = f"{getattr(getattr(one, 'node', ''), 'name', '')}.{getattr(one, 'attr', '')}"
+            if name in methods and id(one) not in asked:
+                yield Finding.of("method as a condition", f"{file}, line {one.lineno}", name=name)
     for one in (one for loop in tree.find_all(nodes.For) for one in loop.find_all(nodes.Assign)):
         name = getattr(one.target, "name", "")
         if isinstance(one.target, nodes.Name) and name in {part.name for part in one.node.find_all(nodes.Name)}:
@@ -53,21 +60,13 @@ def of_template(environment: Any, file: Path) -> Iterator[Finding]:
             yield Finding.of("block that is not shown", f"{file}, line {block.lineno}", **names)
 
 
-def parent_of(tree: nodes.Template) -> str | None:
-    """Return the template that another one extends; "" for one that is only known when it is rendered."""
-    extends = tree.find(nodes.Extends)
-    if extends is None:
-        return None
-    return str(extends.template.value) if isinstance(extends.template, nodes.Const) else ""
-
-
-def blocks_of(environment: Any, name: str | None) -> set[str] | None:
-    """Return the names of the blocks of a template and of those that it extends; None if they are not known."""
-    if not name:
-        return None
-    found: set[str] = set()
-    while name:
-        tree = environment.parse(environment.loader.get_source(environment, name)[0])
-        found.update(block.name for block in tree.find_all(nodes.Block))
-        name = parent_of(tree)
-    return None if name == "" else found
+def blocks_of(environment: Any, tree: nodes.Template) -> set[str] | None:
+    """Return the names of the blocks of the templates that one extends; None if there is none, or if that is
+    only known when the page is rendered."""
+    found: set[str] | None = None
+    while (extends := tree.find(nodes.Extends)) is not None:
+        if not isinstance(extends.template, nodes.Const):
+            return None
+        tree = environment.parse(environment.loader.get_source(environment, extends.template.value)[0])
+        found = {block.name for block in tree.find_all(nodes.Block)} | (found or set())
+    return found

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_plus
 
 from pipeline.database.stored import comparable
 from pipeline.explaining.notices_of_pages import form_of, of_answer
@@ -24,7 +24,7 @@ from pipeline.explaining.remedies import NOTICES
 from pipeline.explaining.slips import slips_of
 from pipeline.options import resolve
 from pipeline.publishing.steps import has_item
-from pipeline.request import SAFE_METHODS, Request
+from pipeline.request import SAFE_METHODS
 from pipeline.response import Response
 from pipeline.telling.words import place_of
 
@@ -39,6 +39,8 @@ MOST = 10
 """Notices of one request."""
 UNTICKED = ("", "0", "off", "no", "false")
 
+names_of = lru_cache(maxsize=16)(dir)
+"""Returns the names of the attributes of a class of requests."""
 _listening: list[Any] = []
 """The state of a thread that its listeners look at, once this process has installed them."""
 
@@ -107,8 +109,10 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
         is_odd = response.status >= "400" and response.status_int not in SAY_SO
         if connections and is_odd and request.tm_in_use.undone and not sessions_of(request):
             yield NOTICES["dropped by a status"].format(status=response.status)
-    elif request.outcome == "committed" and called and not any(map(made_root, connections)):
-        yield NOTICES["changed by a GET"]
+    elif request.outcome == "committed" and called:
+        roots = [(one.root()._p_serial, one.db().storage.lastTransaction()) for one in connections]
+        if not any(changed == last for changed, last in roots):  # the first request of a site makes its root
+            yield NOTICES["changed by a GET"]
 
 
 def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -124,12 +128,15 @@ def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def of_fields(request: Any, fill: Any) -> Iterator[str]:
-    """Yield the fields of a form that a view does not take, if it takes one of nearly that name."""
+    """Yield the fields that a view does not take, since their names are wrong, or they are the end of a value."""
     form, arguments = form_of(request), getattr(fill, "arguments", ())
     if form and not any(one.is_whole for one in arguments):
         for name in form.keys() - {*fill.names}:
             if near := get_close_matches(name, {*fill.names} - form.keys(), 1, 0.75):
                 yield f"the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
+    for one in request.environ.get("QUERY_STRING", "").split("&")[1:]:
+        if "=" not in one and not re.fullmatch(r"[a-z_][\w-]*|[A-Z]{2,}|\d*", one):  # a switch, such as &raw
+            yield NOTICES["an ampersand in a query"].format(one=unquote_plus(one))
     for one in arguments if "form" in request.environ.get("CONTENT_TYPE", "") else ():
         if one.default is True and one.name not in form:
             yield f"{one.name} was not sent, as a box that is not ticked, and so is True. Let its default be False"
@@ -158,23 +165,12 @@ def sessions_of(request: Any) -> list[Any]:
     return [one.session for one in kept.values() if hasattr(one, "session")]
 
 
-def made_root(connection: Any) -> bool:
-    """Return whether the last commit has changed the root of the database, as the first request of a site does."""
-    return bool(connection.root()._p_serial == connection.db().storage.lastTransaction())
-
-
 def misspelt(request: Any) -> Iterator[str]:
     """Yield the attributes that were set on the request and that it does not have, if one has nearly that name."""
     known = names_of(request.__class__)
     for name in request.__dict__.keys() - known:
-        if name[0] != "_" and (near := get_close_matches(name, list(known), 1, 0.85)):
+        if name[0] != "_" and (near := get_close_matches(name, known, 1, 0.85)):
             yield f"request.{name} was set, and nothing reads it. Did you mean request.{near[0]}?"
-
-
-@lru_cache(maxsize=16)
-def names_of(requests: type[Request]) -> frozenset[str]:
-    """Return the names of the attributes of a class of requests."""
-    return frozenset(dir(requests))
 
 
 def last_used(connection: Any) -> Iterator[tuple[bytes, Any]]:

@@ -51,7 +51,7 @@ def slips_of(
             found += slips_of_rule(rule, nodes, names, text_of)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
-    return tuple(f"{inspect.getsourcefile(function)}, line {line}: {slip}" for line, slip in sorted(found))
+    return tuple(f"{inspect.getsourcefile(function)}, line {line}: {slip}" for line, slip in sorted({*found}))
 
 
 @lru_cache(maxsize=128)
@@ -135,7 +135,7 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             target.end_col_offset == value.col_offset - 2 and operand.col_offset > value.col_offset + 1
         ):
             yield f"{ast.unparse(target)} is set to {ast.unparse(value)}: the sign stands behind =. Write it before"
-        case ast.Expr(ast.Compare() | ast.Attribute() | ast.Call(ast.Attribute(attr="strip" | "upper" | "lower"))):
+        case ast.Expr(ast.Compare() | ast.Attribute()):
             yield f"{ast.unparse(node)} has no effect. Assign by =, assign the result, or call the method by ()"
         case ast.Assign([ast.Name(name)], ast.Call(ast.Name(kind))) if kind[0].isupper() and name not in used:
             yield f"{name} = {kind}(...) makes an object that nothing uses: it is neither stored nor sent"
