@@ -31,7 +31,7 @@ from sqlalchemy.pool import NullPool
 from pipeline.database.places import without_secrets
 from pipeline.database.sql_errors import code_of
 from pipeline.interfaces import ConfigurationError
-from pipeline.staging.sql_copies import TIME, Faults, SqlCopy
+from pipeline.staging.sql_copy import TIME, Faults, SqlCopy
 
 STATEMENTS = tomllib.loads(files("pipeline.staging").joinpath("statements.toml").read_text("utf-8"))
 COLUMNS = """

@@ -1,0 +1,128 @@
+"""The base of the copies of SQL databases. Each engine has a class of its own, which derives from it; that of
+SQLite, whose file is restored from its image, stands here."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from pipeline.staging.runs import running
+
+TIME = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+")
+"""A time of day in a text. It differs from run to run."""
+Faults = Mapping[str, Callable[[str], BaseException]]
+Signature = tuple[bytes, int, int]
+LOCKED = 0.1
+"""Seconds that a run waits for a lock of another connection, which here is its own."""
+NOTHING: Signature = (b"", 0, 0)
+
+
+class SqlCopy(Protocol):
+    """The copy of one database. It is made with ``(directory, dialect, arguments, options)``, the latter two
+    those with which the driver would connect to the original."""
+
+    name: str
+    """The name of the database in findings."""
+
+    def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
+        """Have the driver connect to the copy."""
+
+    def check(self, statement: str) -> None:
+        """Raise ConfigurationError if a statement reaches the original."""
+
+    def freeze(self) -> None:
+        """Let what is stored now be the state before each run."""
+
+    def reset(self) -> None:
+        """Return to the state before each run. No connection of a pool is open."""
+
+    def changed(self) -> tuple[Any, ...]:
+        """Return what differs from the state before the run, or () if nothing does."""
+
+    def faults(self, target: Any, has_ended: bool) -> Faults:
+        """Return what the driver raises, by the kind of the fault.
+
+        target     cursor, or connection, of the driver
+        has_ended  whether the transaction has ended, so that it can have no conflict
+        """
+
+    def drop(self) -> None:
+        """Remove what is not in the directory of the copies."""
+
+
+class SQLite(SqlCopy):
+    """The copy of an SQLite file. A statement that attaches a file opens it, which is noticed as an effect."""
+
+    def __init__(self, directory: Path, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> None:
+        self.name = str(arguments[0]) if arguments else ":memory:"
+        self.error: Any = getattr(dialect, "loaded_dbapi", dialect.dbapi).OperationalError
+        self.file = directory / f"{len(list(directory.glob('*.sqlite')))}.sqlite"
+        self.image = b""
+        self.known = NOTHING
+        """The signature of the image."""
+        path = self.name.removeprefix("file:").partition("?")[0]
+        if ":memory:" not in self.name and Path(path).exists():
+            source = sqlite3.connect(f"file:{path}?mode=ro", uri=True)  # others may write to it
+            with closing(source), closing(sqlite3.connect(self.file)) as target:
+                source.backup(target)
+        else:
+            self.file.touch()
+
+    def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
+        arguments[:] = [str(self.file)]
+        options.pop("uri", None)
+        options["check_same_thread"] = False
+        run = running()
+        if run is not None and run.is_alone:
+            options["timeout"] = LOCKED
+
+    def freeze(self) -> None:
+        self.image, self.known = self.file.read_bytes(), signature(self.file)
+
+    def reset(self) -> None:
+        if not self.file.exists() or signature(self.file) != self.known:
+            for extra in ("-journal", "-wal", "-shm"):
+                Path(f"{self.file}{extra}").unlink(missing_ok=True)
+            self.file.write_bytes(self.image)
+            self.known = signature(self.file)
+
+    def changed(self) -> tuple[str, ...]:
+        """Return all that is in the file, or () if it is as before."""
+        if not self.file.exists() or signature(self.file) == self.known:
+            return ()
+        now, before = sqlite3.connect(self.file), sqlite3.connect(":memory:")
+        with closing(now), closing(before):
+            if self.image:
+                before.deserialize(self.image)
+            lines = dump(now)
+            return () if lines == dump(before) else lines
+
+    def faults(self, target: Any, has_ended: bool) -> Faults:
+        busy = partial(self.fault, "database is locked", "SQLITE_BUSY", 5)
+        broken = partial(self.fault, "disk I/O error", "SQLITE_IOERR", 10)
+        return {"conflict": broken if has_ended else busy, "error": broken}
+
+    def fault(self, said: str, name: str, code: int, text: str) -> BaseException:
+        """Return an error as the driver raises it."""
+        error: BaseException = self.error(f"{said} ({text})")
+        error.__dict__.update(sqlite_errorname=name, sqlite_errorcode=code)
+        return error
+
+
+def signature(file: Path) -> Signature:
+    """Return what differs after a transaction that has changed a file: SQLite's counter of changes, and the
+    sizes."""
+    with file.open("rb") as opened:
+        header = opened.read(28)
+    log = Path(f"{file}-wal")
+    return header[24:], file.stat().st_size, log.stat().st_size if log.exists() else 0
+
+
+def dump(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Return all that is in an SQLite database, with one word for each time of day."""
+    return tuple(TIME.sub("TIME", line) for line in connection.iterdump())
