@@ -193,7 +193,10 @@ def candidates(
     context, request_type, key, view = row
     method, _, name = key.partition(" ")
     end = f"@@{quote(name)}" if name else ""
-    fitting = [path for path, kind in things.items() if is_for(context, kind)]
+    implemented: Any = implementedBy
+    wanted = implemented(context) if isinstance(context, type) else context
+    is_for_all = wanted in (None, Interface)
+    fitting = [path for path, kind in things.items() if is_for_all or implemented(kind).isOrExtends(wanted)]
     if request_type.isOrExtends(IXMLRPCRequest):
         call = dumps(tuple(value for _, value in fields_of(view, models)), name).encode()
         yield from (Asked("POST", path, call, (("Content-Type", "text/xml"),)) for path in fitting)
@@ -221,13 +224,6 @@ def candidates(
         # the view may need a version, or a name that nothing has
         yield made._replace(headers=(*made.headers, ("If-Match", "*")))
         yield with_values(made, partial(unlike, number=1))
-
-
-def is_for(context: Any, kind: type) -> bool:
-    """Return whether a registration for a class, an interface or a specification is for objects of a class."""
-    implemented: Any = implementedBy
-    wanted = implemented(context) if isinstance(context, type) else context
-    return wanted in (None, Interface) or bool(implemented(kind).isOrExtends(wanted))
 
 
 def function_of(view: View) -> Any:

@@ -123,7 +123,10 @@ def kept() -> Counter[str]:
     if os.path.isdir("/proc/self/fd"):
         found["the number of open files and sockets"] = len(os.listdir("/proc/self/fd"))
     for where, thing in variables():
-        found[where] = size_of(thing)
+        if isinstance(thing, Cached):
+            found[where] = thing.cache_info().currsize
+        elif isinstance(thing, (list, dict, set, deque, bytearray)):
+            found[where] = len(thing)
     return found
 
 
@@ -163,13 +166,6 @@ def within(name: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]
         else:
             held_there = getattr(value, "__dict__", {})
             yield from ((f"{where}.{one}", held) for one, held in list(held_there.items()))
-
-
-def size_of(thing: Any) -> int:
-    """Return how many things are in a container or in the cache of a function, else 0."""
-    if isinstance(thing, Cached):
-        return int(thing.cache_info().currsize)
-    return len(thing) if isinstance(thing, (list, dict, set, deque, bytearray)) else 0
 
 
 def for_each_row(site: Site, requests: Sequence[Asked]) -> Iterator[tuple[Asked, str]]:

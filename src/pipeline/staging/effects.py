@@ -8,7 +8,6 @@ itself is not seen.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import socket
 import sys
@@ -32,8 +31,6 @@ EVENTS = tomllib.loads(resources.files("pipeline.staging").joinpath("events.toml
 HARMLESS = tuple(EVENTS["harmless"])
 OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "psycopg", "pymysql", "pg8000", "mysql")
 """Packages whose effects are those of a database."""
-ADDRESS = re.compile(r"[\d.]+|.*:.*")
-"""A host that is not looked up."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -111,8 +108,8 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
     first = arguments[0] if arguments else ""
     if event in EVENTS["look_ups"]:
         host = os.fsdecode(first or "") if isinstance(first, (str, bytes, type(None))) else str(first[0])
-        is_known = host in ("", "localhost", socket.gethostname()) or ADDRESS.fullmatch(host)
-        return "" if is_known else host
+        is_address = ":" in host or not host.strip("0123456789.")
+        return "" if is_address or host in ("localhost", socket.gethostname()) else host
     if event.startswith("socket.") and len(arguments) > 1:
         address = arguments[1]
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) and len(address) > 1 else str(address)

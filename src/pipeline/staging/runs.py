@@ -40,14 +40,10 @@ class Hangs(BaseException):
     """A request has not come to its end."""
 
 
-class Exit(SystemExit):
-    """The exception that a server raises in a thread that has to end."""
-
-
 FAULTS: dict[str, Callable[[str], BaseException]] = {
     "conflict": ConflictError,
     "error": lambda what: OSError(5, what),
-    "exit": Exit,
+    "exit": SystemExit,  # a server raises it in a thread that has to end
     "unavailable": Unavailable,
     "gone": Gone,
 }

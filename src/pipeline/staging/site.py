@@ -125,13 +125,15 @@ class Site:
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
         """Call the handler of a part, with a point before and after it."""
         run = running()
-        is_end = step.element is not None and step.element.is_end
-        outermost = run is not None and run.depth == 0
-        self._identify(run, request)
         if run is None:
             handler(request, response)
             return
-        if outermost:
+        is_end = step.element is not None and step.element.is_end
+        if run.user is not None and (run.depth == 0 or run.identify):  # and behind what finds the user
+            run.identify = False
+            request.principal = run.user
+            request.environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
+        if run.depth == 0:
             close_one(request, run)
         if self._look is not None and (step.facts.walks or is_end):
             find_root = step.facts.find_root
@@ -160,13 +162,6 @@ class Site:
         if is_end and not response.in_memory:
             run.bodies.append(response.app_iter)
         point(f"{name}:exit", step.where)
-
-    def _identify(self, run: Run | None, request: Any) -> None:
-        """Have the request be that of the user, at its begin and behind what finds the user."""
-        if run is not None and run.user is not None and (run.depth == 0 or run.identify):
-            run.identify = False
-            request.principal = run.user
-            request.environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
 
     def call(self, view: View, call: Callable[..., Any], context: Any, request: Any, *response: Any) -> Any:
         """Call a view, with a point before and after it."""

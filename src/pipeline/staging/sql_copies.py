@@ -1,71 +1,34 @@
-"""Copies of SQL databases. Every connection that SQLAlchemy opens is one to the copy. Each engine has a class of
-its own, which derives from ``SqlCopy``."""
+"""Copies of SQL databases. Every connection that SQLAlchemy opens is one to the copy."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 from pipeline.database import forks
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
 from pipeline.staging.runs import point
+from pipeline.staging.sql_copy import SqlCopy, SQLite
 
 EXECUTE = ("do_execute", "do_executemany", "do_execute_no_params")
 CALLS = dict.fromkeys(EXECUTE, "sql.execute") | {"do_commit": "sql.commit", "do_rollback": "sql.rollback"}
 """The calls of a driver that are points, by the method of the dialect that makes them."""
-
-ENGINES: dict[str, Callable[..., Any]] = {
-    "sqlite": on_demand("pipeline.staging.sql_sqlite:SQLite"),
-    "postgresql": on_demand("pipeline.staging.sql_postgresql:PostgreSQL"),
-    "mysql": on_demand("pipeline.staging.sql_mariadb:MariaDB"),
-    "mariadb": on_demand("pipeline.staging.sql_mariadb:MariaDB"),
-}
-"""The ``SqlCopy`` of each dialect of SQLAlchemy."""
 PLACE = ("host", "port", "unix_socket", "dbname", "database", "db")
 """The options of drivers that say which database it is."""
-TIME = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+")
-"""A time of day in a text. It differs from run to run."""
-Faults = Mapping[str, Callable[[str], BaseException]]
 
-
-class SqlCopy(Protocol):
-    """The copy of one database. It is made with ``(directory, dialect, arguments, options)``, the latter two
-    those with which the driver would connect to the original."""
-
-    name: str
-    """The name of the database in findings."""
-
-    def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
-        """Have the driver connect to the copy."""
-
-    def check(self, statement: str) -> None:
-        """Raise ConfigurationError if a statement reaches the original."""
-
-    def freeze(self) -> None:
-        """Let what is stored now be the state before each run."""
-
-    def reset(self) -> None:
-        """Return to the state before each run. No connection of a pool is open."""
-
-    def changed(self) -> tuple[Any, ...]:
-        """Return what differs from the state before the run, or () if nothing does."""
-
-    def faults(self, target: Any, has_ended: bool) -> Faults:
-        """Return what the driver raises, by the kind of the fault.
-
-        target     cursor, or connection, of the driver
-        has_ended  whether the transaction has ended, so that it can have no conflict
-        """
-
-    def drop(self) -> None:
-        """Remove what is not in the directory of the copies."""
+ENGINES: dict[str, Callable[..., Any]] = {
+    "sqlite": SQLite,
+    "postgresql": on_demand("pipeline.staging.sql_servers:PostgreSQL"),
+    "mysql": on_demand("pipeline.staging.sql_servers:MariaDB"),
+    "mariadb": on_demand("pipeline.staging.sql_servers:MariaDB"),
+}
+"""The ``SqlCopy`` of each dialect of SQLAlchemy."""
 
 
 class SqlCopies:

@@ -1,4 +1,4 @@
-"""The base of the copies on a server: connections of their own, and the rows that a run has changed.
+"""The copies on a server: connections of their own, and the rows that a run has changed.
 
 The statements of each server are in ``statements.toml``. A run that has changed rows alone is undone by the rows
 that were there before it. After any other change, the copy is made again. If it always were, a proof of the 900
@@ -8,7 +8,11 @@ runs of a small site on PostgreSQL would take two to three times as long.
 from __future__ import annotations
 
 import datetime
+import os
+import re
 import secrets
+import shutil
+import subprocess
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,8 +29,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from pipeline.database.places import without_secrets
+from pipeline.database.sql_errors import code_of
 from pipeline.interfaces import ConfigurationError
-from pipeline.staging.sql_copies import TIME, Faults, SqlCopy
+from pipeline.staging.sql_copy import TIME, Faults, SqlCopy
 
 STATEMENTS = tomllib.loads(files("pipeline.staging").joinpath("statements.toml").read_text("utf-8"))
 COLUMNS = """
@@ -42,6 +47,19 @@ WORDS = ("dbname", "database", "db")
 """The options in which a driver takes the name of the database."""
 PREFIX = "prove_"
 """The names of the databases that are made begin with this."""
+IN_USE, NOT_ALLOWED = "55006", "42501"
+"""SQLSTATEs: others are connected to the template; the role does not own it, or may not create databases."""
+ENVIRONMENT = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD"}
+ENVIRONMENT |= {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT"}
+AUTO_INCREMENT = re.compile(r" AUTO_INCREMENT=\d+")
+"""The next number of a table. It is not put back: that would make the table again, and new numbers are compared by
+their order."""
+NAMED = re.compile(
+    r"\b(USE\s|(?:FROM|JOIN|INTO|UPDATE|TABLE|EXISTS|IGNORE|TRUNCATE|CALL)\s(?=\s*[^\s.;()]+\.))\s*`?([^\s`.;()]+)",
+    re.IGNORECASE,
+)
+"""A database that a statement names before a table. It does not find those behind a comma."""
+REFERS_OUT = re.compile(r"REFERENCES `[^`]+`\.`")
 
 
 class ServerCopy(SqlCopy):
@@ -49,8 +67,6 @@ class ServerCopy(SqlCopy):
 
     server = ""
     """The server in ``statements.toml``."""
-    overriding = ""
-    """The words of an INSERT that also has the columns to which the server gives values of its own."""
 
     def __init__(self, directory: Path, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> None:
         self.directory = directory
@@ -132,18 +148,12 @@ class ServerCopy(SqlCopy):
             tables, is_ordered = in_order(connection)
             self.keys = dict(keys_of(connection, tables))
             self.rows = dict(rows_of(connection, tables))
-            self.refill = list(self.kept(connection, tables)) if self.is_plain(connection, is_ordered) else []
+            is_special = "special" in self.sql and (not is_ordered or self.ask(connection, "special").scalar())
+            self.refill = [] if is_special else list(self.kept(connection, tables))
             self.structure = self.structure_of(connection)
             self.ask(connection, "template")
         self.control = self.engine(self.frozen).connect()
         self.known = self.now(self.control)
-
-    def is_plain(self, connection: Connection, is_ordered: bool) -> bool:
-        """Return whether a run that has changed rows alone is undone by rows.
-
-        is_ordered  whether no table refers to one behind it
-        """
-        return True
 
     def kept(self, connection: Connection, tables: Iterable[Table]) -> Iterator[str]:
         """Keep the rows of all tables. Yield the statements that put them back."""
@@ -155,7 +165,7 @@ class ServerCopy(SqlCopy):
             columns = columns_of(connection, schema or connection.dialect.default_schema_name, table)
             if columns:
                 run(connection, f"CREATE TABLE {kept} AS SELECT {columns} FROM {name}")
-                yield f"INSERT INTO {name} ({columns}) {self.overriding} SELECT {columns} FROM {kept}"
+                yield f"INSERT INTO {name} ({columns}) {self.sql['overriding']} SELECT {columns} FROM {kept}"
         if "sequences" in self.sql:
             yield from self.ask(connection, "sequences").scalars()
         yield "COMMIT"
@@ -171,6 +181,8 @@ class ServerCopy(SqlCopy):
 
     def has_stored(self, control: Connection) -> bool:
         """Return whether something may have been stored since the begin of the run."""
+        if "has_stored" in self.sql:
+            return bool(self.ask(control, "has_stored", self.known).scalar())
         return self.known is None or self.now(control) != self.known
 
     def reset(self) -> None:
@@ -254,18 +266,114 @@ class ServerCopy(SqlCopy):
                 raise
 
 
-def connection_of(target: Any) -> Any:
-    """Return the connection of a cursor, or the connection itself."""
-    if hasattr(target, "cursor"):
-        return target
-    names = [name for name in ("_c", "_connection", "connection") if hasattr(target, name)]
-    return getattr(target, names[0])  # pg8000, mysql-connector, the others
+class PostgreSQL(ServerCopy):
+    """The copy of a PostgreSQL database: another database, made of a template."""
+
+    server = "postgresql"
+
+    def make(self, connection: Connection) -> None:
+        try:
+            self.ask(connection, "make", name=self.name)
+        except DBAPIError as error:
+            if code_of(error.orig) not in (IN_USE, NOT_ALLOWED):
+                raise
+            self.load(connection, error)
+
+    def load(self, connection: Connection, error: DBAPIError) -> None:
+        """Copy by a dump, since a template must have no other connection and be owned by the role."""
+        encoding, collate, kind = self.ask(connection, "like").one()
+        self.ask(connection, "load", encoding=encoding, collate=collate, kind=kind)
+        dump, psql = shutil.which("pg_dump"), shutil.which("psql")
+        if dump is None or psql is None:
+            raise ConfigurationError(
+                f"{str(error.orig).strip()}. Stop the programs that are connected to it and let the role own it, "
+                f"or install pg_dump and psql"
+            )
+        named = {word: str(self.options[key]) for key, word in ENVIRONMENT.items() if self.options.get(key)}
+        file = str(self.directory / f"{self.copy}.sql")
+        for command in (
+            [dump, "--no-owner", "--no-privileges", "--file", file, "--dbname", self.name],
+            [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "--file", file, "--dbname", self.copy],
+        ):
+            done = subprocess.run(command, env={**os.environ, **named}, capture_output=True)
+            if done.returncode:
+                raise ConfigurationError(done.stderr.decode("utf-8", "replace").strip())
+
+    def reset(self) -> None:
+        if self.control is not None and self.ask(self.control, "prepared", self.copy).first() is not None:
+            with self.look.connect() as connection:
+                for (gid,) in self.ask(connection, "prepared", self.copy):
+                    run(connection, f"ROLLBACK PREPARED '{gid}'")
+        super().reset()
+
+    def make_again(self, control: Connection) -> None:
+        self.end_others(control, self.copy)
+        self.ask(control, "again")
+
+
+class MariaDB(ServerCopy):
+    """The copy of a MariaDB or MySQL database: a database whose tables are filled again if a run changes them."""
+
+    server = "mysql"
+
+    def make(self, connection: Connection) -> None:
+        charset, collation = self.ask(connection, "charset").one()
+        self.ask(connection, "make", charset=charset, collation=collation)
+        made = self.tables_of(connection, self.name)
+        for table, create in made.items():
+            if REFERS_OUT.search(create):
+                raise ConfigurationError(f"the table {table} refers to another database")
+        with self.look.connect() as target:
+            # at this level the rows are read without locks
+            run(target, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            self.create(target, made)
+            self.ask(target, "begin")
+            for table in made:
+                columns, source = columns_of(target, self.name, table), quoted(target, self.name, table)
+                run(target, f"INSERT INTO {quoted(target, table)} ({columns}) SELECT {columns} FROM {source}")
+            run(target, "COMMIT")
+
+    def check(self, statement: str) -> None:
+        """Refuse a statement that names the original: it would reach it."""
+        if any(found.group(2) == self.name for found in NAMED.finditer(statement)):
+            raise ConfigurationError(f"a statement names the database {self.name}, so it would change the original")
+
+    def create(self, connection: Connection, tables: dict[str, str]) -> None:
+        """Make the tables of the copy, in the place of those that are there."""
+        run(connection, "SET SESSION foreign_key_checks = 0")
+        for table in self.tables_of(connection, self.copy):
+            run(connection, f"DROP TABLE {quoted(connection, table)}")
+        for statement in tables.values():
+            run(connection, statement)
+
+    def tables_of(self, connection: Connection, database: str) -> dict[str, str]:
+        """Return the statement that makes each table of a database."""
+        made = {}
+        for name in self.ask(connection, "tables", database).scalars().all():
+            create = run(connection, f"SHOW CREATE TABLE {quoted(connection, database, name)}").one()[1]
+            made[name] = AUTO_INCREMENT.sub("", create)
+        return made
+
+    def structure_of(self, connection: Connection) -> dict[str, str]:
+        return self.tables_of(connection, self.copy)
+
+    def put_back(self, connection: Connection) -> None:
+        if dict(rows_of(connection, self.rows)) != self.rows:
+            super().put_back(connection)
+
+    def make_again(self, control: Connection) -> None:
+        with self.look.connect() as connection:
+            self.create(connection, self.structure)
+            super().put_back(connection)
 
 
 def raised(call: Callable[[Any, str], None], target: Any, text: str) -> BaseException:
-    """Return what a driver raises when a call has used its cursor."""
+    """Return what a driver raises when a call has used a cursor of a connection, or of that of another cursor."""
+    if not hasattr(target, "cursor"):  # that of pg8000, of mysql-connector, of the others
+        names = [name for name in ("_c", "_connection", "connection") if hasattr(target, name)]
+        target = getattr(target, names[0])
     try:
-        call(connection_of(target).cursor(), text)
+        call(target.cursor(), text)
     except Exception as error:
         return error
     return RuntimeError("prove: the server has not reported the fault that it was asked for")
