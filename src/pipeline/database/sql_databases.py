@@ -364,13 +364,15 @@ class Connections(QueuePool):
     """The pool of an engine. It raises Unavailable if no connection becomes free in time."""
 
     def _do_get(self) -> ConnectionPoolEntry:
+        begun = time.monotonic()
         try:
             return super()._do_get()
         except PoolTimeout as error:
             raise Unavailable(f"every connection to the database is in use: {error}") from error
         except Exception:  # one more was refused: as many as the server allows may be open
+            rest = begun + CONNECTING - time.monotonic()  # nothing is left with a server that hangs
             with suppress(Empty):
-                return self._pool.get(self.checkedout() > 0, CONNECTING)
+                return self._pool.get(self.checkedout() > 0, max(0.0, rest))
             raise
 
     def connect(self) -> PoolProxiedConnection:
