@@ -370,9 +370,9 @@ class Connections(QueuePool):
         except PoolTimeout as error:
             raise Unavailable(f"every connection to the database is in use: {error}") from error
         except Exception:  # one more was refused: as many as the server allows may be open
-            rest = begun + CONNECTING - time.monotonic()  # nothing is left with a server that hangs
-            with suppress(Empty):
-                return self._pool.get(self.checkedout() > 0, max(0.0, rest))
+            while self.checkedout() and time.monotonic() < begun + CONNECTING:
+                with suppress(Empty):
+                    return self._pool.get(True, 0.1)
             raise
 
     def connect(self) -> PoolProxiedConnection:
