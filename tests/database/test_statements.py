@@ -8,18 +8,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from pipeline.database.statements import (
-    LONGEST,
-    TRIGGERS,
-    called_by,
-    is_ordinary,
-    is_plain_read,
-    is_unrefused,
-    may_replace,
-    savepoint_of,
-    sets_autocommit,
-    takes_back,
-)
+from pipeline.database.statements import LONGEST, TRIGGERS, statement_of
 
 READS = [
     "SELECT 1",
@@ -86,12 +75,12 @@ CHANGES = [
 
 @pytest.mark.parametrize("statement", READS)
 def test_plain_reads(statement: str) -> None:
-    assert is_plain_read(statement)
+    assert statement_of(statement).is_plain_read
 
 
 @pytest.mark.parametrize("statement", CHANGES)
 def test_everything_else_counts_as_a_change(statement: str) -> None:
-    assert not is_plain_read(statement)
+    assert not statement_of(statement).is_plain_read
 
 
 REPLACE = [
@@ -114,22 +103,24 @@ ORDINARY = [
     "RELEASE SAVEPOINT x",
     "SET LOCAL x = 1",
     "EXPLAIN SELECT 1",
+    "-- a\nSELECT 1",
+    "(SELECT 1) UNION (SELECT 2)",
 ]
 
 
 @pytest.mark.parametrize("statement", REPLACE)
 def test_what_may_end_a_transaction_and_begin_another(statement: str) -> None:
-    assert may_replace(statement) and not is_ordinary(statement)
+    assert statement_of(statement).may_replace and not statement_of(statement).is_ordinary
 
 
 @pytest.mark.parametrize("statement", ORDINARY)
 def test_what_ends_no_transaction(statement: str) -> None:
-    assert is_ordinary(statement) and not may_replace(statement)
+    assert statement_of(statement).is_ordinary and not statement_of(statement).may_replace
 
 
-@pytest.mark.parametrize("statement", ["CREATE TABLE t (a int)", "PRAGMA user_version = 7", "-- a\nSELECT 1"])
+@pytest.mark.parametrize("statement", ["CREATE TABLE t (a int)", "PRAGMA user_version = 7"])
 def test_what_may_end_a_transaction_and_begins_none(statement: str) -> None:
-    assert not is_ordinary(statement) and not may_replace(statement)
+    assert not statement_of(statement).is_ordinary and not statement_of(statement).may_replace
 
 
 @pytest.mark.parametrize(
@@ -145,7 +136,7 @@ def test_what_may_end_a_transaction_and_begins_none(statement: str) -> None:
     ],
 )
 def test_what_sets_autocommit(statement: str, expected: bool) -> None:
-    assert sets_autocommit(statement) is expected
+    assert statement_of(statement).sets_autocommit is expected
 
 
 @pytest.mark.parametrize(
@@ -157,20 +148,21 @@ def test_what_sets_autocommit(statement: str, expected: bool) -> None:
         ("ROLLBACK TO SAVEPOINT a", ("rollback", "a")),
         ("rollback to a", ("rollback", "a")),
         ("INSERT INTO savepoint VALUES (1)", ("", "")),
+        ('SAVEPOINT "a b"', ("", "")),
     ],
 )
 def test_what_a_statement_does_with_a_savepoint(statement: str, expected: tuple[str, str]) -> None:
-    assert savepoint_of(statement) == expected
+    assert statement_of(statement).savepoint == expected
 
 
 @pytest.mark.parametrize("statement", ["NOTIFY x", "SELECT pg_notify('x', 'y')", "SELECT lo_unlink(1)"])
 def test_what_postgresql_accepts_in_a_transaction_that_only_reads(statement: str) -> None:
-    assert is_unrefused(statement)
+    assert statement_of(statement).is_unrefused
 
 
 @pytest.mark.parametrize("statement", ["COMMIT", "select 1 ; end", "rollback", "ABORT", "START TRANSACTION"])
 def test_what_ends_a_transaction_that_only_reads(statement: str) -> None:
-    assert is_unrefused(statement)
+    assert statement_of(statement).is_unrefused
 
 
 @pytest.mark.parametrize(
@@ -182,12 +174,12 @@ def test_what_ends_a_transaction_that_only_reads(statement: str) -> None:
     ],
 )
 def test_what_takes_back_a_transaction(statement: str, expected: bool) -> None:
-    assert takes_back(statement) is expected
+    assert statement_of(statement).takes_back is expected
 
 
 @pytest.mark.parametrize("statement", ["SELECT f(), lo_get(1)", "ROLLBACK TO SAVEPOINT x", "CALL f()"])
 def test_what_postgresql_refuses_itself(statement: str) -> None:
-    assert not is_unrefused(statement)
+    assert not statement_of(statement).is_unrefused
 
 
 PARTS = (
@@ -209,11 +201,11 @@ def test_sqlite_agrees_about_the_functions_that_are_called() -> None:
             called.clear()
             with suppress(sqlite3.Error):
                 database.execute(statement).fetchall()
-                told += len(called) and called_by(statement) == {"f"}
-                quiet += not called and is_plain_read(statement)
+                told += len(called) and statement_of(statement).called == {"f"}
+                quiet += not called and statement_of(statement).is_plain_read
                 if called:
-                    assert not is_plain_read(statement), statement
-                    assert called_by(statement) in (None, {"f"}), statement
+                    assert not statement_of(statement).is_plain_read, statement
+                    assert statement_of(statement).called in (None, {"f"}), statement
     assert told > 500 and quiet > 500
 
 
@@ -245,4 +237,4 @@ def test_sqlite_agrees_about_the_functions_that_are_called() -> None:
     ],
 )
 def test_functions_that_may_leave_something(statement: str, called: set[str] | None) -> None:
-    assert called_by(statement) == called
+    assert statement_of(statement).called == called

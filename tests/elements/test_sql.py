@@ -1186,7 +1186,8 @@ def test_a_database_that_is_down(tmp_path: Path, caplog: Any, monkeypatch: pytes
 def test_a_refused_connection_does_not_close_those_that_are_open__R15(
     threads: int, url: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The role may have few connections, or may not log in any more. Requests that get an open one are served."""
+    """The role may have few connections, or may not log in any more. Requests wait for an open one, as ``health``
+    does."""
     app = site(url, lambda request, response: request.sql.scalars(select(Book)).all() and time.sleep(0.002))
     statuses = Counter[int]()
     assert ask(app).status_int == 200
@@ -1203,12 +1204,11 @@ def test_a_refused_connection_does_not_close_those_that_are_open__R15(
         while statuses[200] <= 50 and time.monotonic() < end:
             status = ask(app).status_int
             statuses[status] += 1
-            time.sleep(0.01 if status == 503 else 0)
 
     with ThreadPoolExecutor(threads) as pool:
         for _ in range(threads):
             pool.submit(visit)
-    assert statuses[200] > 50 and set(statuses) <= {200, 503}, statuses
+    assert statuses[200] > 50 and statuses[503] <= threads, statuses
     said = [line for line in lines_of(caplog) if "cannot be reached" in line]
     assert len(said) == 1 and said[0].startswith("one more connection to the database"), said
     monkeypatch.setattr(dialect, "connect", original)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
@@ -95,6 +95,26 @@ def test_a_connection_is_used_again(uri: str) -> None:
     ask(app)
     assert seen[0] == seen[1]
     assert len(pool(uri).idle) == 1
+
+
+def test_a_page_takes_no_way_by_an_exception(uri: str) -> None:
+    """Each costs as much as some ten calls: ZODB looked for a method of its storage by one, after each request."""
+    app = site_of(uri, read)
+    ask(app)
+    raised: list[str] = []
+
+    def trace(frame: FrameType, event: str, found: Any) -> Any:
+        if event == "exception" and frame.f_globals["__name__"].startswith(("pipeline.", "ZODB.")):
+            raised.append(f"{frame.f_code.co_name}: {found[1]!r}")
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        ask(app)
+    finally:
+        sys.settrace(before)
+    assert raised == []
 
 
 def test_the_root_is_that_of_the_connection(uri: str) -> None:

@@ -49,7 +49,9 @@ class Client:
             self.connection.request(method, target, body, headers or {})
             with self.connection.getresponse() as response:
                 data = response.read()
-                names = {name.lower(): value for name, value in response.getheaders()}
+                names: dict[str, str] = {}
+                for name, value in ((name.lower(), value) for name, value in response.getheaders()):
+                    names[name] = f"{names[name]}\n{value}" if name in names else value  # a line for each cookie
                 status = response.status
                 if response.will_close:
                     self.close()

@@ -1,12 +1,15 @@
 """F19: visitors of a cluster. Each reads what it has written, from a node that another one has told of it.
 
 PostgreSQL whose replicas are read by the cookie of ``causal``: under Patroni, while the primary changes, and after
-a promotion that has lost what another replica has; and Galera, whose nodes wait for each other by
-``wsrep_sync_wait``.
+a promotion that has lost what another replica has, and for browsers whose answers arrive in another order, also on
+a database that was restored; and Galera, whose nodes wait for each other by ``wsrep_sync_wait``.
 """
 
 from __future__ import annotations
 
+import random
+import shutil
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -20,13 +23,14 @@ import pytest
 from environments import make_environment
 from faults.conftest import Figures
 from faults.length import FULL, length
-from faults.load import Client
+from faults.load import Answer, Client
 from faults.serving import SQL_ORDER, TABLES, Site, three
 from servers import galera, patroni
 from servers.base import wait_until
 from servers.fixtures import Skip, running
 from servers.haproxy import HAProxy, Upstream
-from servers.standby import replicated
+from servers.postgres import Postgres
+from servers.standby import Standby, replicated
 from servers.toxiproxy import Toxiproxy
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(1800)]
@@ -57,23 +61,39 @@ class Visitors:
 
     def visit(self) -> None:
         clients = [(Client(write), Client(read)) for write, read in self.routes]
+        turn = self.turns()
         try:
             for write, read in cycle(clients):
                 if self.stop.is_set():
                     break
-                id = f"visit-{next(_visits)}"
-                wrote = write.ask("POST", f"/@@write?id={id}", b"")
-                if wrote.status != 200:
-                    time.sleep(0.02)
-                    continue
-                told = {"X-Written": wrote.headers["x-written"]} if self.tells else {}
-                answer = read.ask("GET", f"/@@{self.page}?id={id}", headers=told)
-                self.pages.append(answer.body.decode() if answer.status == 200 else f"status {answer.status}")
+                turn(write, read)
         except BaseException as error:  # a bug of the experiment
             self.failures.append(error)
         finally:
             for client in (client for pair in clients for client in pair):
                 client.close()
+
+    def turns(self) -> Callable[[Client, Client], None]:
+        """What one visitor does again and again."""
+
+        def turn(write: Client, read: Client) -> None:
+            id, wrote = self.write(write)
+            if wrote.status == 200:
+                self.read(read, id, {"X-Written": wrote.headers["x-written"]} if self.tells else {})
+
+        return turn
+
+    def write(self, client: Client, headers: dict[str, str] | None = None) -> tuple[str, Answer]:
+        id = f"visit-{next(_visits)}"
+        wrote = client.ask("POST", f"/@@write?id={id}", b"", headers)
+        if wrote.status != 200:
+            time.sleep(0.02)
+        return id, wrote
+
+    def read(self, client: Client, id: str, headers: dict[str, str]) -> Answer:
+        answer = client.ask("GET", f"/@@{self.page}?id={id}", headers=headers)
+        self.pages.append(answer.body.decode() if answer.status == 200 else f"status {answer.status}")
+        return answer
 
     @contextmanager
     def visiting(self) -> Iterator[None]:
@@ -108,6 +128,54 @@ class Visitors:
         pages = ", ".join(f"{times:,} times {page!r}" for page, times in sorted(Counter(self.pages).items()))
         reads = len(self.of("1")) + self.unseen
         return f"{reads:,} reads after a write by another process, {self.unseen} unseen ({pages})"
+
+
+AT_ONCE = 3
+"""Writes of a browser that are sent before the first of them is answered."""
+BETWEEN = 0.02
+"""Seconds from one of them to the next, and from one read to the next."""
+
+
+class Browsers(Visitors):
+    """Visitors who write several times at once. The answers arrive in any order; then they read for a while.
+
+    names_differ  False for a browser of a site whose cookie has one name: of two, the one that arrives last stays
+    """
+
+    def __init__(self, routes: Sequence[tuple[int, int]], *, names_differ: bool) -> None:
+        super().__init__(routes, "seen", tells=True)
+        self.names_differ = names_differ
+
+    def turns(self) -> Callable[[Client, Client], None]:
+        cookies: dict[str, str] = {}
+
+        def take(answer: Answer) -> None:
+            for line in filter(None, answer.headers.get("set-cookie", "").splitlines()):
+                name, _, value = line.partition(";")[0].partition("=")
+                if not self.names_differ:
+                    name = name.partition(".")[0]
+                if value.strip('"'):
+                    cookies[name] = value
+                elif self.names_differ:
+                    cookies.pop(name, None)
+
+        def sent() -> dict[str, str]:
+            shown = cookies if self.names_differ else {f"{name}.00000000": cookies[name] for name in cookies}
+            return {"Cookie": "; ".join(f"{name}={value}" for name, value in shown.items())} if cookies else {}
+
+        def turn(write: Client, read: Client) -> None:
+            headers, written = sent(), []
+            for _ in range(AT_ONCE):
+                written.append(self.write(write, headers))
+                time.sleep(BETWEEN)
+            for _, answer in random.sample(written, AT_ONCE):
+                take(answer)
+            ids = [id for id, answer in written if answer.status == 200]
+            for id in ids * AT_ONCE:
+                take(self.read(read, id, sent()))
+                time.sleep(BETWEEN)
+
+        return turn
 
 
 @pytest.mark.skipif(not FULL, reason="its primary changes ten times: make faults")
@@ -200,6 +268,64 @@ def test_replicas(
             visitors.have_read(READS)
         figures("F19", f"two replicas, the other one {other_one}", f"with causal {visitors.tell()}")
         assert visitors.unseen == 0
+
+
+def restore(primary: Postgres, backup: Path, replicas: Sequence[Standby]) -> None:
+    """Have a primary go on with what a backup has, and its replicas with what it has."""
+    for one in (primary, *replicas):
+        one.stop()
+        shutil.rmtree(one.data)
+    subprocess.run(["cp", "-a", backup, primary.data], check=True)
+    primary.start()
+    for one in replicas:
+        one.make_data()
+        one.start()
+
+
+@pytest.mark.parametrize("what", ["answers reordered", "a restored database"])
+def test_browsers(
+    figures: Figures,
+    place: Path,
+    servers_dir: Path,
+    missing: Skip,
+    need_packages: Callable[..., None],
+    what: str,
+) -> None:
+    """One of two replicas is late, and the answers to a browser arrive in any order. Or the database is restored
+    besides, so that browsers tell of positions to which the primary comes again later, or never."""
+    need_packages("psycopg2", "sqlalchemy", "zope.sqlalchemy")
+    with ExitStack() as stack:
+        primary, replicas = stack.enter_context(replicated(servers_dir, missing, [TABLES], (0, LATE)))
+        options = {
+            "causal": {"keys": str(place / "keys")},
+            "sql": {"read_urls": " ".join(one.url("site") for one in replicas)},
+        }
+        sites = stack.enter_context(three(place, primary.url("site"), ORDER, **options))
+        routes = [(sites[number].port, sites[number - 1].port) for number in range(3)]
+        visitors = Browsers(routes, names_differ=True)
+        control = Browsers(routes, names_differ=False)
+        is_restored = what == "a restored database"
+        backup = servers_dir / "backup"
+        if is_restored:
+            primary.stop()
+            subprocess.run(["cp", "-a", primary.data, backup], check=True)
+            primary.start()
+        with visitors.visiting():
+            visitors.have_read(100)
+            if is_restored:
+                primary.ask("INSERT INTO ledger SELECT 'lost' FROM generate_series(1, 20000)", "site")
+                visitors.have_read(len(visitors.pages) + 100)  # they are told of positions behind it
+                restore(primary, backup, replicas)
+                assert primary.ask("SELECT count(*) FROM ledger WHERE id = 'lost'", "site") == "0"
+                visitors.pages.clear()
+            visitors.have_read(READS)
+        figures("F19", f"browsers, {what}", f"with causal {visitors.tell()}")
+        assert visitors.unseen == 0
+        assert visitors.of("1 replica")
+        if not is_restored:
+            with control.visiting():
+                control.have_read(1, unseen=1)
+            figures("F19", f"browsers, {what}, control", f"with one name of the cookie {control.tell()}")
 
 
 def test_galera(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,6 +89,25 @@ def test_a_database_that_cannot_be_reached_is_named(site: Callable[..., Any], tm
     while (answer := ask("/@@health")).status_int != 200 and time.monotonic() < end:
         time.sleep(0.1)
     assert answer.text == "ready\n"
+
+
+def test_it_is_ready_while_the_server_refuses_one_more_connection(
+    site: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as it allows are open, and a request has that of this process for a moment."""
+    ask = site("memory://health-refused", f"sqlite:///{tmp_path}/site.sqlite", "zodb sql")
+    assert ask("/@@health").status == "200 OK"
+    (database,) = (one for one in sql_databases._databases.values() if str(tmp_path) in one.shown)
+    in_use = database.engine.connect()
+
+    def refuse(*arguments: object, **options: object) -> NoReturn:
+        raise sqlite3.OperationalError("remaining connection slots are reserved")
+
+    monkeypatch.setattr(database.engine.dialect, "connect", refuse)
+    giving_back = threading.Timer(0.1, in_use.close)
+    giving_back.start()
+    assert ask("/@@health").text == "ready\n"
+    giving_back.join()
 
 
 def test_a_database_that_hangs_is_named_in_time_and_is_asked_once(site: Callable[..., Any], zeo: ZEO) -> None:

@@ -136,6 +136,8 @@ def keep(connection: Any, tm: Manager) -> None:
         connection.__class__ = of_requests(kind)
         if all(getattr(kind, name) is getattr(Connection, name) for name in SYNCHRONIZING):
             tm.ignore(type(connection))
+    if not hasattr(connection._storage, "afterCompletion"):  # ZODB would look in vain after each request: 4 %
+        connection._storage.afterCompletion = bool
     tm.kept[connection] = connection
 
 

@@ -21,7 +21,8 @@ from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import InvalidatePoolError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
-from sqlalchemy.pool import PoolProxiedConnection, QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
+from sqlalchemy.util.queue import Empty
 from transaction import TransactionManager
 
 from pipeline.database import forks, pools
@@ -174,6 +175,8 @@ class Database:
                     record.info[CLOSE_AT_END] = True  # the next request looks again for a host that does
                     return connection
                 if not left:
+                    if self.has_connections():  # the request may get one of them
+                        self.refusals.begin(error)
                     if isinstance(error, self.judge.of_driver):
                         raise
                     raise self.judge.of_driver(f"{type(error).__name__}: {error}") from error
@@ -360,11 +363,21 @@ def hosts_of(url: URL) -> list[dict[str, Any]]:
 class Connections(QueuePool):
     """The pool of an engine. It raises Unavailable if no connection becomes free in time."""
 
+    def _do_get(self) -> ConnectionPoolEntry:
+        begun = time.monotonic()
+        try:
+            return super()._do_get()
+        except PoolTimeout as error:
+            raise Unavailable(f"every connection to the database is in use: {error}") from error
+        except Exception:  # one more was refused: as many as the server allows may be open
+            while self.checkedout() and time.monotonic() < begun + CONNECTING:
+                with suppress(Empty):
+                    return self._pool.get(True, 0.1)
+            raise
+
     def connect(self) -> PoolProxiedConnection:
         try:
             return super().connect()
-        except PoolTimeout as error:
-            raise Unavailable(f"every connection to the database is in use: {error}") from error
         except OSError:  # the ping of pg8000 raises what the socket raises. The pool has dropped this connection
             return self.connect()
 

@@ -23,16 +23,7 @@ from pipeline.database import forks
 from pipeline.database.sql_dialects import Dialect
 from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, ask, execute
 from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
-from pipeline.database.statements import (
-    called_by,
-    is_ordinary,
-    is_plain_read,
-    is_unrefused,
-    may_replace,
-    savepoint_of,
-    sets_autocommit,
-    takes_back,
-)
+from pipeline.database.statements import statement_of
 from pipeline.database.transactions import Manager, is_committed, is_committing, joined, reads_only, refusal
 from pipeline.interfaces import ReadOnlyTransaction
 
@@ -243,23 +234,24 @@ class Bound:
         self.rolled_back = self.failure_is_transient = True
         return NeedsPrimary(f"sql: {self.failure}")
 
-    def before_statement(self, statement: str) -> None:
+    def before_statement(self, text: str) -> None:
         """Note a statement that may change something. Refuse it (R8) if the database itself would not."""
-        if not is_plain_read(statement):
+        statement = statement_of(text)
+        if not statement.is_plain_read:
             if self.only_reads() and (
-                not self.database.dialect.begin_reading or is_unrefused(statement) or self.state() == IDLE
+                not self.database.dialect.begin_reading or statement.is_unrefused or self.state() == IDLE
             ):
-                raise self.refusal(statement)
-            if sets_autocommit(statement):
+                raise self.refusal(text)
+            if statement.sets_autocommit:
                 refuse_autocommit()
-            if takes_back(statement):
+            if statement.takes_back:
                 refuse_rollback()
-            self.note_called(called_by(statement))
+            self.note_called(statement.called)
             self.changed = self.on_replica is None
-            if may_replace(statement):
+            if statement.may_replace:
                 self.set_savepoint(BY_STATEMENT)
             elif BY_DRIVER in self.savepoints:
-                self.note_savepoint(*savepoint_of(statement))
+                self.note_savepoint(*statement.savepoint)
         self.look()
 
     def note_called(self, called: frozenset[str] | None) -> None:
@@ -270,11 +262,11 @@ class Bound:
             before = self.info.get(CALLED)
             self.info[CALLED] = (self.database, called if before is None else before[1] | called)
 
-    def after_statement(self, statement: str) -> None:
+    def after_statement(self, text: str) -> None:
         """Notice that the statement has ended the transaction."""
         if BY_STATEMENT in self.savepoints:
             self.check_savepoint(BY_STATEMENT)
-        elif self.changed and not self.ending and not is_ordinary(statement) and self.state() == IDLE:
+        elif self.changed and not self.ending and not statement_of(text).is_ordinary and self.state() == IDLE:
             self.tm.outcome = "committed"  # also by the first statement, such as DDL on MariaDB
         if self.handed_out and BY_DRIVER not in self.savepoints:
             self.set_savepoint(BY_DRIVER)

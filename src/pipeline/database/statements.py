@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 LONGEST = 10_000
 """Upper limit of the characters of a statement that is read here. A longer statement counts as a change."""
@@ -21,7 +22,15 @@ inside a string reads as two strings side by side. MariaDB runs what stands in a
 and needs a blank behind two hyphens."""
 _UNCLEAR = re.compile(r"--|/\*|[#$;'\"`]|:=")
 """Other comments, dollar quotes, a second statement, a quote without its partner, MariaDB's variables."""
-_QUERY = re.compile(r"[(\s]*(?:select|with|values)\b", re.IGNORECASE)
+_KIND = re.compile(
+    r"""[(\s]*(?:(?P<query>select|with|values)|(?P<write>insert|update|delete|merge|replace)
+    |(?P<look>show|explain|describe)|(?P<verb>savepoint|release|rollback\s+to)(?:\s+savepoint)?\s+(?P<savepoint>\w+)
+    |(?P<setting_here>set\s+(?:local|transaction|constraints))|(?P<setting>set|use))\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The kinds of statements that end no transaction, by how they begin. All but a setting leave nothing in their
+session, unless a function that they call does."""
+_SETTINGS = ("setting", "setting_here")
 _WORD = re.compile(r"([^\W\d]\w*)\s*(\()?")
 _CHANGES = {
     *("into", "insert", "update", "delete", "merge", "replace", "call", "execute", "lock", "share"),
@@ -52,61 +61,13 @@ def bare_of(statement: str) -> str:
     return _APART.sub(lambda found: " quoted " if found["quoted"] else " ", statement.strip().removesuffix(";"))
 
 
-@lru_cache(1024)
-def is_plain_read(statement: str) -> bool:
-    """Return whether the statement is known to change nothing."""
-    if len(statement) > LONGEST or "\\" in statement:
-        return False
-    bare = bare_of(statement)
-    if _UNCLEAR.search(bare) or not _QUERY.match(bare):
-        return False
-    for found in _WORD.finditer(bare):
-        word, called = found[1].lower(), found[2]
-        if called and word not in _BEFORE_PARENTHESIS:
-            return False
-        if not called and word in _CHANGES:
-            return False
-    return True
-
-
-_LEAVES_BY_CALLS = re.compile(
-    r"[(\s]*(?:select|with|values|insert|update|delete|merge|replace|show|explain|describe|savepoint|release"
-    r"|rollback\s+to|set\s+(?:local|transaction|constraints))\b",
-    re.IGNORECASE,
-)
 _INTO = re.compile(r"\b(insert|replace|merge)\s+into\s+(?:\w+\s*\.\s*)?\w+", re.IGNORECASE)
-_KEPT = re.compile(r"\binto\b", re.IGNORECASE)
 _WRITES = frozenset(("insert", "update", "delete", "merge", "replace"))
 TRIGGERS = "all triggers"
 """Stands among the functions that a statement calls for those that call themselves when it writes."""
-
-
-@lru_cache(1024)
-def called_by(statement: str) -> frozenset[str] | None:
-    """Return the functions, in lower case, by which a statement may leave something in its session, such as a
-    setting or a lock. None if it may do so in another way, as SET and CREATE TEMPORARY TABLE do."""
-    if len(statement) > LONGEST or "\\" in statement:
-        return None
-    bare = _INTO.sub(r"\1 ,", bare_of(statement))  # a parenthesis behind it has columns
-    if _UNCLEAR.search(bare) or _KEPT.search(bare) or not _LEAVES_BY_CALLS.match(bare):
-        return None
-    words = [(found[1].lower(), found[2]) for found in _WORD.finditer(bare)]
-    called = {word for word, parenthesis in words if parenthesis} - _BEFORE_PARENTHESIS
-    if not _WRITES.isdisjoint(word for word, _ in words):
-        called.add(TRIGGERS)
-    return None if "quoted" in called else frozenset(called)
-
-
-_ORDINARY = re.compile(
-    r"\s*(?:select|with|values|insert|update|delete|merge|replace|set|show|explain|describe|use"
-    r"|savepoint|release|rollback\s+to)\b",
-    re.IGNORECASE,
-)
-_SAVEPOINT = re.compile(r"\s*(savepoint|release|rollback)(?:\s+to)?(?:\s+savepoint)?\s+(\w+)", re.IGNORECASE)
 _ENDS = re.compile(
     r"\b(?:commit|rollback|end|abort|begin|start|prepare|prepared|chain|call|execute)\b", re.IGNORECASE
 )
-_SET = re.compile(r"\s*set\b", re.IGNORECASE)
 _AUTOCOMMIT = re.compile(r"\bautocommit\s*:?=(?!\s*(?:0|off\b|false\b))", re.IGNORECASE)
 _TAKES_BACK = re.compile(r"(?:^|;)\s*(?:--.*\n\s*)*(?:rollback(?!\s+(?:\w+\s+)?to\b)|abort)\b", re.IGNORECASE)
 _UNREFUSED = re.compile(
@@ -116,34 +77,51 @@ _UNREFUSED = re.compile(
 )
 
 
-def is_ordinary(statement: str) -> bool:
-    """Return whether the text is one statement, of a kind that ends no transaction."""
-    return _ORDINARY.match(statement) is not None and ";" not in statement.rstrip().removesuffix(";")
+class Statement(NamedTuple):
+    """The effects that a statement may have on its transaction, and on the session of its connection."""
+
+    is_plain_read: bool
+    """True if it is known to change nothing."""
+    called: frozenset[str] | None
+    """The functions, in lower case, by which it may leave something in its session, such as a setting or a lock.
+    None if it may do so in another way, as SET and CREATE TEMPORARY TABLE do."""
+    is_ordinary: bool
+    """True if the text is one statement, of a kind that ends no transaction."""
+    may_replace: bool
+    """True if it may end the transaction and begin another, so that one is open afterwards."""
+    savepoint: tuple[str, str]
+    """The verb of a statement about a savepoint ("savepoint", "release" or "rollback"), and the name of that."""
+    sets_autocommit: bool
+    """True if it has all later statements committed at once."""
+    takes_back: bool
+    """True if it rolls back the transaction, alone or in a string with others."""
+    is_unrefused: bool
+    """True if PostgreSQL accepts this change in a transaction that only reads, or ends the transaction."""
 
 
-def may_replace(statement: str) -> bool:
-    """Return whether the statement may end the transaction and begin another, so that one is open afterwards."""
-    return not is_ordinary(statement) and _ENDS.search(statement) is not None
-
-
-def savepoint_of(statement: str) -> tuple[str, str]:
-    """Return what a statement does with a savepoint ("savepoint", "release" or "rollback"), and its name."""
-    found = _SAVEPOINT.match(statement)
-    return ("", "") if found is None else (found[1].lower(), found[2])
-
-
-def sets_autocommit(statement: str) -> bool:
-    """Return whether the statement has all later ones committed at once."""
-    may_set = _SET.match(statement) is not None or not is_ordinary(statement)
-    return may_set and _AUTOCOMMIT.search(statement) is not None
-
-
-def takes_back(statement: str) -> bool:
-    """Return whether the statement rolls back the transaction, alone or in a string with others."""
-    bare = "" if is_ordinary(statement) else bare_of(statement)
-    return _TAKES_BACK.search(bare) is not None
-
-
-def is_unrefused(statement: str) -> bool:
-    """Return whether PostgreSQL accepts this change in a transaction that only reads, or ends the transaction."""
-    return _UNREFUSED.search(statement) is not None
+@lru_cache(1024)
+def statement_of(text: str) -> Statement:
+    """Return what is known of a statement."""
+    bare = bare_of(text)
+    found = _KIND.match(bare)
+    kind = found.lastgroup if found is not None else None
+    is_ordinary = kind is not None and ";" not in text.rstrip().removesuffix(";")
+    is_clear = len(text) <= LONGEST and "\\" not in text and not _UNCLEAR.search(bare)
+    # A parenthesis behind INTO and a name has columns.
+    words = _WORD.findall(_INTO.sub(r"\1 ,", bare).lower()) if is_clear else ()
+    called = {word for word, parenthesis in words if parenthesis}
+    others = {word for word, parenthesis in words if not parenthesis}
+    leaves_by_calls = kind not in (None, "setting") and "into" not in called | others and "quoted" not in called
+    unknown = frozenset(called - _BEFORE_PARENTHESIS)
+    is_named = found is not None and found["savepoint"] not in (None, "quoted")
+    writes = [TRIGGERS] if _WRITES & (called | others) else []
+    return Statement(
+        is_plain_read=is_clear and kind == "query" and not unknown and others.isdisjoint(_CHANGES),
+        called=unknown.union(writes) if is_clear and leaves_by_calls else None,
+        is_ordinary=is_ordinary,
+        may_replace=not is_ordinary and _ENDS.search(text) is not None,
+        savepoint=(found["verb"].split()[0].lower(), found["savepoint"]) if found and is_named else ("", ""),
+        sets_autocommit=(not is_ordinary or kind in _SETTINGS) and _AUTOCOMMIT.search(text) is not None,
+        takes_back=not is_ordinary and _TAKES_BACK.search(bare) is not None,
+        is_unrefused=_UNREFUSED.search(text) is not None,
+    )

@@ -190,7 +190,7 @@ class Pool:
         try:
             if self.is_connected is not None:
                 self._check_connected(self.is_connected)
-            if request.written:
+            if self.behind and request.written:
                 self._catch_up(request)
             pooled = self._take(request)
         except BaseException:
