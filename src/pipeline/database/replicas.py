@@ -12,7 +12,7 @@ import time
 from collections import deque
 from itertools import count
 from math import inf
-from threading import Lock, Thread, Timer
+from threading import Event, Lock, Thread, Timer
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -61,6 +61,8 @@ class Replica:
         self.max_lag = inf
         self.noted: deque[tuple[float, int]] = deque()
         """The positions of the primary of late, each with its time. One at most is older than ``max_lag``."""
+        self.asked = Event()
+        """Set when the primary has told its position, or cannot be reached, since the thread was started."""
         self.answered = -inf
         """When the replica answered last, in the time of ``time.monotonic``."""
         self.thread: Thread | None = None
@@ -72,6 +74,7 @@ class Replica:
             return True
         with self.lock:
             if self.thread is None:
+                self.asked = Event()
                 self.thread = Thread(target=self.watch, name="pipeline.sql.replica", daemon=True)
                 self.thread.start()
                 # In a thread of its own: a primary that hangs must not make the replica seem silent.
@@ -81,8 +84,9 @@ class Replica:
     def watch(self) -> None:
         """Look at the replica until ``stop`` is called."""
         me, connection = self.thread, None
+        self.asked.wait(SILENT)
         while self.thread is me:
-            time.sleep(PAUSE)  # meanwhile the primary tells its position
+            time.sleep(PAUSE)
             alarm = Timer(SILENT, self.cut)
             alarm.daemon = True
             alarm.start()
@@ -104,6 +108,7 @@ class Replica:
                 if connection is not None:
                     connection.invalidate()
                 connection = None
+            self.asked.set()
             time.sleep(PAUSE)
         if connection is not None:
             connection.close()
