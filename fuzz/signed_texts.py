@@ -68,7 +68,7 @@ def good_texts(keys: list[str]) -> dict[str, str]:
     """Return a text for each purpose."""
     signed = pipeline.auth.sessions.SignedCookie
     texts = {
-        "SESSION": signed("session_data", "session data", keys, 60).serializer.dumps([{"a": 1}, [], None]),
+        "SESSION": signed("session_data", "session data ", keys, 60).serializer.dumps([{"a": 1}, [], None]),
         "WRITTEN": signed(COOKIE, "what is written", keys, 60).serializer.dumps({"db": 5}),
         "BROWSER": KnownBrowsers(keys).serializer.dumps({digest_of("ann"): "id"}),
     }

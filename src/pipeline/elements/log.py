@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
@@ -223,7 +223,7 @@ def _line(request: Request, response: Response, path: str, seconds: float) -> st
         f"{get('REMOTE_ADDR') or '-'} - {_bare(request.principal) if request.principal else '-'} [{_time()}] "
         f'"{_bare(get("REQUEST_METHOD", "-"))} {asked} {_bare(get("SERVER_PROTOCOL", "-"))}" '
         f"{response.status_line[:3]} {'-' if sent is None else sent} "
-        f"{_quoted(get('HTTP_REFERER', '-'))} {_quoted_agent(get('HTTP_USER_AGENT', '-'))} {seconds:.6f}"
+        f"{_quoted(get('HTTP_REFERER', '-'))} {_quoted(get('HTTP_USER_AGENT', '-'))} {seconds:.6f}"
         f"{id and ' '}{id}"
     )
 
@@ -250,9 +250,6 @@ def _quoted(text: str) -> str:
     if '"' in text or "\\" in text or not text.isprintable():
         text = text.translate(_ESCAPES)
     return f'"{text}"'
-
-
-_quoted_agent = lru_cache(256)(_quoted)
 
 
 def _bare(text: str) -> str:
