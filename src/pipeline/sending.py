@@ -6,7 +6,6 @@ with a control character is sent (S6).
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +40,7 @@ def prepare(request: Request, response: Response) -> Any:
         length = len(body[0]) if len(body) == 1 and type(body[0]) is bytes else sum(map(_length, body))
         # A view may answer HEAD with a length, and without a body.
         if length or claimed is None or request.environ["REQUEST_METHOD"] != "HEAD":
-            claimed = _content_length(length)
+            claimed = "Content-Length", str(length)
     if headers is None:
         response._own_headers = [HTML] if claimed is None else [HTML, claimed]
     elif claimed is not None:
@@ -51,10 +50,11 @@ def prepare(request: Request, response: Response) -> Any:
 
 def _checked(headers: HeaderList, response: Response) -> tuple[str, str] | None:
     """Refuse headers that must not be sent (S6). Remove the Content-Length, and return it."""
+    key = () if response.status_line[:3] in VARYING else tuple(headers)
     try:
-        kept = _known.get(key := tuple(headers))
+        kept = _known.get(key)
     except TypeError:  # one of them is a list
-        kept = key = None
+        kept, key = None, ()
     if kept is None:
         check_headers(headers, response.checked)
         claims = [pair for pair in headers if len(pair[0]) == 14 and pair[0].lower() == "content-length"]
@@ -65,14 +65,11 @@ def _checked(headers: HeaderList, response: Response) -> tuple[str, str] | None:
     return claimed
 
 
+VARYING = ("206", "301", "302", "303", "307", "308")
+"""Statuses of answers that have a header of one request."""
 _known: dict[tuple[tuple[str, str], ...], tuple[HeaderList, tuple[str, str] | None]] = {}
 """The results for headers that were checked at load, which most answers have: 6 % of a static file."""
 OF_A_BODY = ("content-type", "content-length")
-
-
-@lru_cache(4096)
-def _content_length(length: int) -> tuple[str, str]:
-    return "Content-Length", str(length)
 
 
 def _length(block: Any) -> int:
