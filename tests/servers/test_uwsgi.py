@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn
 import pytest
 
 from pipeline_demo import site, users
+from servers.base import wait_until
 from servers.fixtures import running
 from servers.nginx import Nginx
 from servers.uwsgi import ETC, UWSGI
@@ -133,10 +134,14 @@ def test_a_broken_body_stores_nothing(uwsgi: UWSGI, what: str) -> None:
     with contextlib.suppress(ConnectionResetError):  # the rest is not read, or the router gives up
         answer = send(uwsgi.port, "PUT /page.md HTTP/1.1", CHUNKED, sent, hang_up=hangs_up)
     assert answer is None or answer.status == status
-    assert get(uwsgi.port, "/page.md").body == before
-    lines = [line for line in uwsgi.said()[said:].splitlines() if "pipeline.http" in line]
+
+    def told() -> list[str]:
+        return [line for line in uwsgi.said()[said:].splitlines() if "pipeline.http" in line]
+
+    lines = wait_until(told, 10, "the line of a client that has gone comes after him")
     assert len(lines) == 1 and f"PUT /page.md: {status}, the body failed after" in lines[0], lines
     assert "Traceback" not in uwsgi.said()
+    assert get(uwsgi.port, "/page.md").body == before
 
 
 def test_a_body_shorter_than_its_length_stores_nothing(uwsgi: UWSGI) -> None:
