@@ -8,9 +8,11 @@ from typing import Any
 
 
 class ByReference(pickle.Pickler):
-    """Writes the id of another object in its place."""
+    """Writes the id of another object in its place, and sets in one order: two that are equal may have two."""
 
     def persistent_id(self, obj: Any) -> Any:
+        if type(obj) in (set, frozenset):
+            return type(obj).__name__, sorted(map(comparable, obj), key=repr)
         oid = getattr(obj, "_p_oid", None)
         return oid if isinstance(oid, bytes) else None
 
