@@ -305,11 +305,17 @@ by chance."""
 DEPTH = 40
 
 
+class WithoutReferences(pickle.Unpickler):
+    """Loads one word in the place of another object."""
+
+    def persistent_load(self, reference: Any) -> Any:
+        return ("reference",)
+
+
 def plain(data: bytes) -> Any:
     """Return class and state of a record. A reference to another object is one word, since ids differ from run
     to run."""
-    unpickler: Any = pickle.Unpickler(io.BytesIO(data))
-    unpickler.persistent_load = lambda reference: ("reference",)
+    unpickler = WithoutReferences(io.BytesIO(data))
     kind = unpickler.load()
     kind = kind[0] if isinstance(kind, tuple) else kind
     return getattr(kind, "__name__", kind), _value(unpickler.load(), 0)
