@@ -39,7 +39,7 @@ MOST = 10
 """Notices of one request."""
 UNTICKED = ("", "0", "off", "no", "false")
 
-names_of = lru_cache(maxsize=16)(dir)
+names_of = lru_cache(maxsize=16)(lambda requests: frozenset(dir(requests)))
 """Returns the names of the attributes of a class of requests."""
 _listening: list[Any] = []
 """The state of a thread that its listeners look at, once this process has installed them."""

@@ -72,17 +72,20 @@ def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
         yield NOTICES["nothing is returned"]
     kind = headers.get("content-type", "").partition(";")[0]
     if isinstance(response.blocks, list) and kind in ("text/html", "text/plain", "application/json"):
-        yield from of_body(request, response, function, kind, headers.get("content-encoding", ""))
+        yield from of_body(request, response, function, kind, headers)
 
 
-def of_body(request: Any, response: Response, function: Any, kind: str, encoding: str) -> Iterator[str]:
+def of_body(
+    request: Any, response: Response, function: Any, kind: str, headers: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the notices of a body in memory, of a type that is looked at."""
     body = b"".join(block for block in response.blocks if isinstance(block, bytes))
+    encoding, tag = headers.get("content-encoding", ""), headers.get("etag", "")
     if encoding == "gzip":
         body = gzip.decompress(body)
     if encoding not in ("", "gzip") or len(body) > LONGEST:
         return
-    if (tag := response.headers.get("ETag", ""))[:1] == '"':
+    if tag[:1] == '"':
         (sent := sent_under(request.url, tag)).add(hash(body))
         yield from [NOTICES["an ETag that stays"].format(tag=tag)] if len(sent) > 1 else ()
     if kind == "text/html":
