@@ -113,9 +113,11 @@ def run(jobs: Sequence[Job], logs: Path) -> int:
     try:
         while len(done) < len(jobs):
             for name, one in runs.items():
-                if name not in done and time.monotonic() - one.begun > LIMIT:
+                if name in done:
+                    continue
+                if time.monotonic() - one.begun > LIMIT:
                     stop([one.process.pid])
-                if name not in done and one.has_ended():
+                if one.has_ended():
                     done[name] = one.is_done
                     tell(begun, f"{name}: {line(one)}")
             for job in list(waiting):
