@@ -14,12 +14,12 @@ from pipeline.database import forks
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
 from pipeline.staging.runs import point
-from pipeline.staging.sql_copy import SqlCopy, SQLite
+from pipeline.staging.sql_copy import WORDS, SqlCopy, SQLite
 
 EXECUTE = ("do_execute", "do_executemany", "do_execute_no_params")
 CALLS = dict.fromkeys(EXECUTE, "sql.execute") | {"do_commit": "sql.commit", "do_rollback": "sql.rollback"}
 """The calls of a driver that are points, by the method of the dialect that makes them."""
-PLACE = ("host", "port", "unix_socket", "dbname", "database", "db")
+PLACE = ("host", "port", "unix_socket", *WORDS)
 """The options of drivers that say which database it is."""
 
 ENGINES: dict[str, Callable[..., Any]] = {

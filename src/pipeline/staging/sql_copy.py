@@ -17,6 +17,8 @@ TIME = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+")
 """A time of day in a text. It differs from run to run."""
 Faults = Mapping[str, Callable[[str], BaseException]]
 Signature = tuple[bytes, int, int]
+WORDS = ("dbname", "database", "db")
+"""The options in which a driver takes the name of the database."""
 LOCKED = 0.1
 """Seconds that a run waits for a lock of another connection, which here is its own."""
 NOTHING: Signature = (b"", 0, 0)

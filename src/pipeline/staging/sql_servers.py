@@ -31,7 +31,7 @@ from sqlalchemy.pool import NullPool
 from pipeline.database.places import without_secrets
 from pipeline.database.sql_errors import code_of
 from pipeline.interfaces import ConfigurationError
-from pipeline.staging.sql_copy import TIME, Faults, SqlCopy
+from pipeline.staging.sql_copy import TIME, WORDS, Faults, SqlCopy
 
 STATEMENTS = tomllib.loads(files("pipeline.staging").joinpath("statements.toml").read_text("utf-8"))
 COLUMNS = """
@@ -43,8 +43,6 @@ Table = tuple[str | None, str]
 Keys = dict[str, Table]
 """The table whose key a column has, by the name of the column: its own, or one that it refers to."""
 Rows = dict[Table, list[tuple[Any, ...]]]
-WORDS = ("dbname", "database", "db")
-"""The options in which a driver takes the name of the database."""
 PREFIX = "prove_"
 """The names of the databases that are made begin with this."""
 IN_USE, NOT_ALLOWED = "55006", "42501"
