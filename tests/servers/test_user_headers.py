@@ -24,7 +24,7 @@ from pipeline import view
 @view(context=dict)
 def who(context, request):
     told = sorted(key for key in request.environ if key.startswith("HTTP_") and key.endswith("_USER"))
-    return f"{request.principal} {told}"
+    return f"{request.principal}{request.script_name} {told}"
 
 def check(request, login, password):
     return None
@@ -54,7 +54,7 @@ scan = users_in_headers
 
 def ask(connection: HTTPConnection, header: str) -> str:
     try:
-        connection.request("GET", "/", headers={header: "ann"})
+        connection.request("GET", "/", headers={header: "/" if header.startswith("SCRIPT") else "ann"})
         return connection.getresponse().read().decode()
     finally:
         connection.close()
@@ -79,7 +79,8 @@ def test_a_visitor_does_not_say_who_it_is__S13(
     own(place)
     options = ("--behind", behind) if behind else ()
     with deployed(python, place / "site.ini", place / "site", target, *options) as server:
-        for header in ("X-SSO-User", "x-sso-user", "X_SSO_User", "X-Forwarded-User", "Remote-User"):
+        names = ("X-SSO-User", "x-sso-user", "X_SSO_User", "X-Forwarded-User", "Remote-User", "SCRIPT_NAME", "SCRIPT-NAME")
+        for header in names:
             assert ask(HTTPConnection("127.0.0.1", server.port, timeout=30), header) == "None []", header
         if behind != "uwsgi":  # the proxy itself is believed
             proxy = HTTPConnection("127.0.0.1", timeout=30)

@@ -37,6 +37,7 @@ def serve(choice: Choice, listener: socket.socket | None, load: Load) -> None:
         "threads": choice.threads,
         "worker_class": "gthread",
         "control_socket_disable": True,
+        "forwarder_headers": "",  # local proxies pass on a SCRIPT_NAME of a visitor (S13)
         "limit_request_field_size": 32768,  # eight cookies that are as large as browsers keep them
         **choice.settings,
     }
