@@ -52,6 +52,14 @@ scan = users_in_headers
 """
 
 
+def site_in(place: Path) -> Path:
+    place.mkdir()
+    (place / "users_in_headers.py").write_text(VIEWS)
+    (place / "site.ini").write_text(INI)
+    own(place)
+    return place
+
+
 def ask(connection: HTTPConnection, header: str) -> str:
     try:
         connection.request("GET", "/", headers={header: "/" if header.startswith("SCRIPT") else "ann"})
@@ -72,11 +80,7 @@ def test_a_visitor_does_not_say_who_it_is__S13(
             find("lighttpd", "apt install lighttpd")
     except Missing as error:
         missing(*error.args)
-    place = public_dir / f"users-{target}-{behind}"
-    place.mkdir()
-    (place / "users_in_headers.py").write_text(VIEWS)
-    (place / "site.ini").write_text(INI)
-    own(place)
+    place = site_in(public_dir / f"users-{target}-{behind}")
     options = ("--behind", behind) if behind else ()
     with deployed(python, place / "site.ini", place / "site", target, *options) as server:
         names = ("X-SSO-User", "x-sso-user", "X_SSO_User", "X-Forwarded-User", "Remote-User", "SCRIPT_NAME", "SCRIPT-NAME")
@@ -87,4 +91,22 @@ def test_a_visitor_does_not_say_who_it_is__S13(
             proxy.sock = socket.socket(socket.AF_UNIX)
             proxy.sock.connect(str(server.directory / "run" / "site.sock"))
             assert ask(proxy, "X-SSO-User") == "ann ['HTTP_X_SSO_USER']"
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.mark.parametrize("target", ["granian", "gunicorn", "uwsgi"])
+def test_a_proxy_drops_what_the_server_would_take_for_its_own_header__S13(
+    target: str, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    """A trusted proxy that sets X-SSO-User passes on the X_SSO_User of a visitor. Two servers take it for the same."""
+    python = Path(os.environ.get("PIPELINE_SERVERS_PYTHON", sys.executable))
+    place = site_in(public_dir / f"underscores-{target}")
+    try:
+        server = deployed(python, place / "site.ini", place / "site", target)
+    except Missing as error:
+        missing(*error.args)
+    with server as running:
+        told = ask(HTTPConnection("127.0.0.1", running.port, timeout=30), "X_SSO_User")
+        has_note = "drop headers with an underscore" in running.printed
+    assert (told, has_note) == (("ann ['HTTP_X_SSO_USER']", True) if target in ("granian", "uwsgi") else ("None []", False))
     shutil.rmtree(place, ignore_errors=True)
