@@ -9,6 +9,7 @@ import pytest
 
 from asking import ask, served
 from pipeline import Pipeline, Response, view
+from pipeline.elements.authenticate import authenticate
 from pipeline.elements.cors import cors
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
@@ -79,6 +80,31 @@ def test_what_may_change_something(origin: str, credentials: str, sender: str) -
     answer = send(site(), "/add", "POST", origin=origin, **CREDENTIALS[credentials], **SENDERS[sender])
     of_a_script = sender in ("a script", "an old browser, JSON")
     may = of_a_script and (origin == NAMED or (origin == LISTED and credentials in ("none", "a token")))
+    assert answer.status == (200 if may else 403)
+    assert stored == ([origin] if may else [])
+
+
+@pytest.mark.parametrize("user", ["", " ", "ann"])
+@pytest.mark.parametrize("origin", [LISTED, NAMED, STRANGE])
+@pytest.mark.parametrize("foreign", [True, False])
+def test_a_user_whom_a_proxy_names_is_a_credential(user: str, origin: str, foreign: bool) -> None:
+    """The browser has shown the proxy a certificate or a ticket, as it would send a cookie: without being asked."""
+
+    def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        stored.append(environ["HTTP_ORIGIN"])
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"added"]
+
+    stored.clear()
+    outer = vhost(allowed_hosts=("*",)), cors(origins=(LISTED,), with_cookies=(NAMED,)), errors()
+    by_header = authenticate(by=("header",), realm="sso", trusted=("unix",), undeclared="allow")
+    end = (app,) if foreign else (traverse(root=Root), publisher(scan=(__name__,)))
+    asked = {"origin": origin, "x_forwarded_user": user, **SENDERS["a script"], "content_type": "text/plain"}
+    answer = ask(
+        Pipeline(*outer, by_header, *end), "/add", "POST", HTTP_HOST="site.example.com", REMOTE_ADDR="",
+        **{"CONTENT_TYPE" if name == "content_type" else f"HTTP_{name.upper()}": value for name, value in asked.items()},
+    )  # fmt: skip
+    may = origin == NAMED or (origin == LISTED and not user.strip())
     assert answer.status == (200 if may else 403)
     assert stored == ([origin] if may else [])
 

@@ -15,6 +15,7 @@ from zope.interface import implementer
 
 from pipeline.auth.limiter import Limiter
 from pipeline.http.hosts import PEER, Peers, visitor_of
+from pipeline.http.origins import LET_IN
 from pipeline.interfaces import IAuthentication
 from pipeline.request import Request, on_first_use
 from pipeline.response import check_header
@@ -192,12 +193,17 @@ class Header:
         self.peers = Peers(trusted)
 
     def drop(self, environ: dict[str, Any]) -> bool:
-        """Return whether a trusted peer has sent the header. Drop that of any other peer."""
-        peer = environ.get(PEER)
-        if self.peers[environ.get("REMOTE_ADDR", "") if peer is None else peer]:
-            return self.key in environ
-        environ.pop(self.key, None)
-        return False
+        """Return whether a trusted peer names a user. Drop the header of any other peer.
+
+        The browser has shown the proxy what it adds by itself, such as a certificate. So ``cors`` lets in the scripts
+        of those origins alone that may send cookies (S23).
+        """
+        if not self.peers[environ.get(PEER, environ.get("REMOTE_ADDR", ""))]:
+            environ.pop(self.key, None)
+        has_user = bool(environ.get(self.key, "").strip(" \t"))
+        if has_user and not environ.get(LET_IN):
+            environ.pop(LET_IN, None)
+        return has_user
 
     def identify(self, request: AuthRequest) -> str | None:
         sent: str = request.environ.get(self.key, "")

@@ -11,7 +11,7 @@ from pipeline.interfaces import OptionError
 from pipeline.request import SAFE_METHODS, Request
 
 LET_IN = "pipeline.let_in"
-"""Key of the environ with the origin whose script ``cors`` has let in."""
+"""Key of the environ if ``cors`` has let in the script of an origin: True if it may act as the visitor."""
 
 
 class CrossSiteRequest(HTTPForbidden):
