@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -88,3 +91,54 @@ def test_without_a_key_nobody_gets_in(app: Pipeline) -> None:
         visitor.post_json("/@@new-passkey", {"name": "ann"})
         visitor.post_json("/@@keep-passkey", {"credential": credential}, status=400)
     assert visitor.get("/").html.p.text == "Hello visitor"
+
+
+class Key:
+    """A passkey in the memory of the test."""
+
+    def __init__(self) -> None:
+        ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
+        self.private, self.ecdsa = ec.generate_private_key(ec.SECP256R1()), ec.ECDSA
+        self.id = b"0123456789abcdef"
+
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Return the credential that a browser sends for what the site has asked."""
+        import cbor2
+        from cryptography.hazmat.primitives.hashes import SHA256
+
+        is_new = "rp" in asked
+        kind = "webauthn.create" if is_new else "webauthn.get"
+        told = json.dumps({"type": kind, "challenge": asked["challenge"], "origin": "http://localhost"}).encode()
+        data = hashlib.sha256(b"localhost").digest() + bytes([0x45 if is_new else 0x05]) + bytes(4)
+        response = {"clientDataJSON": told}
+        if is_new:
+            point = self.private.public_key().public_numbers()
+            key = {1: 2, 3: -7, -1: 1, -2: point.x.to_bytes(32), -3: point.y.to_bytes(32)}
+            data += bytes(16) + len(self.id).to_bytes(2) + self.id + cbor2.dumps(key)
+            response["attestationObject"] = cbor2.dumps({"fmt": "none", "attStmt": {}, "authData": data})
+        else:
+            signed = data + hashlib.sha256(told).digest()
+            response |= {"authenticatorData": data, "signature": self.private.sign(signed, self.ecdsa(SHA256()))}
+        written = {name: urlsafe_b64encode(value).decode().rstrip("=") for name, value in response.items()}
+        id = urlsafe_b64encode(self.id).decode().rstrip("=")
+        return {"id": id, "rawId": id, "type": "public-key", "response": written}
+
+
+def test_a_login_that_was_recorded_is_worth_nothing(app: Pipeline) -> None:
+    """The cookie with the challenge can be sent again, together with the answer to it."""
+    visitor, key = site(app), Key()
+    visitor.post_json("/@@keep-passkey", {"credential": key.answer(visitor.post_json("/@@new-passkey", {"name": "ann"}).json)})
+    visitor.reset()
+    earlier = key.answer(visitor.post_json("/@@ask-passkey", {}).json)
+    earlier_cookies = dict(visitor.cookies)
+    credential = key.answer(visitor.post_json("/@@ask-passkey", {}).json)
+    cookies = dict(visitor.cookies)
+    assert visitor.post_json("/@@use-passkey", {"credential": credential}).json == {"name": "ann"}
+    assert visitor.get("/").html.p.text == "Hello ann"
+    for recorded, answer in ((cookies, credential), (earlier_cookies, earlier)):
+        thief = site(app)
+        sent = "; ".join(f"{name}={value}" for name, value in recorded.items())
+        thief.post_json("/@@use-passkey", {"credential": answer}, headers={"Cookie": sent}, status=400)
+        assert thief.get("/").html.p.text == "Hello visitor"
+    visitor.reset()
+    assert visitor.post_json("/@@use-passkey", {"credential": key.answer(visitor.post_json("/@@ask-passkey", {}).json)}).json
