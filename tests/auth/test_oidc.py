@@ -123,8 +123,9 @@ def test_another_browser_is_not_logged_in_by_the_address(visitor: Any) -> None:
     back = way_back(visitor)
     visitor.reset()
     visitor.get(back, status=400)
-    visitor.get("/@@login")
-    visitor.get(back, status=400)
+    for address in (back, "/@@logged-in?code=x&state=%C3%A4"):
+        visitor.get("/@@login")
+        visitor.get(address, status=400)
     assert visitor.get("/").text == "None None"
 
 
