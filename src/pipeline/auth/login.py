@@ -123,7 +123,6 @@ def login_page(context: Any, request: Request, response: Response) -> str:
 @view(context=Interface, name="login", methods=("POST",), permission=PUBLIC)
 def login(context: Any, request: AuthRequest, response: Response) -> Any:
     """Begin a session, and lead the visitor back to the page where they came from, within this site (S8)."""
-    _session(request)
     form = fields(request)
     name, came_from = form.get("login", ""), form.get("came_from", "")
     try:

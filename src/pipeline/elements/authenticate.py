@@ -304,7 +304,6 @@ def challenge(request: AuthRequest, error: WSGIHTTPException, authenticators: li
 def challenge_answer(request: AuthRequest, response: Response, authenticators: list[Any]) -> None:
     """Add the header that asks for a login to a 401 of a view, or raise the answer of an authenticator."""
     answer = HTTPUnauthorized()
-    answer.headers.pop("Content-Type", None)
     challenged = challenge(request, answer, authenticators)
     if challenged is not answer:
         raise challenged

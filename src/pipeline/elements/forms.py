@@ -353,15 +353,18 @@ def _is_deep(value: Any) -> bool:
     return any(isinstance(value, (dict, list)) for value in level)
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not valid JSON")
-
-
 def _finite(number: str) -> float:
     value = float(number)
-    if math.isinf(value):
-        raise ValueError(f"{number:.20} is beyond the largest number")
+    if not math.isfinite(value):
+        raise ValueError(f"{number:.20} is not a number of JSON")
     return value
 
 
-_JSON = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):  # readers differ in which value counts (RFC 8259 section 4), and one is lost (R11)
+        raise ValueError("a name stands twice in an object")
+    return members
+
+
+_JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite, object_pairs_hook=_members)
