@@ -127,18 +127,20 @@ class Key:
 def test_a_login_that_was_recorded_is_worth_nothing(app: Pipeline) -> None:
     """The cookie with the challenge can be sent again, together with the answer to it."""
     visitor, key = site(app), Key()
-    visitor.post_json("/@@keep-passkey", {"credential": key.answer(visitor.post_json("/@@new-passkey", {"name": "ann"}).json)})
+
+    def answer_to(question: str, **fields: str) -> dict[str, Any]:
+        return {"credential": key.answer(visitor.post_json(f"/@@{question}", fields).json)}
+
+    visitor.post_json("/@@keep-passkey", answer_to("new-passkey", name="ann"))
     visitor.reset()
-    earlier = key.answer(visitor.post_json("/@@ask-passkey", {}).json)
-    earlier_cookies = dict(visitor.cookies)
-    credential = key.answer(visitor.post_json("/@@ask-passkey", {}).json)
-    cookies = dict(visitor.cookies)
-    assert visitor.post_json("/@@use-passkey", {"credential": credential}).json == {"name": "ann"}
+    earlier, earlier_cookies = answer_to("ask-passkey"), dict(visitor.cookies)
+    credential, cookies = answer_to("ask-passkey"), dict(visitor.cookies)
+    assert visitor.post_json("/@@use-passkey", credential).json == {"name": "ann"}
     assert visitor.get("/").html.p.text == "Hello ann"
     for recorded, answer in ((cookies, credential), (earlier_cookies, earlier)):
         thief = site(app)
         sent = "; ".join(f"{name}={value}" for name, value in recorded.items())
-        thief.post_json("/@@use-passkey", {"credential": answer}, headers={"Cookie": sent}, status=400)
+        thief.post_json("/@@use-passkey", answer, headers={"Cookie": sent}, status=400)
         assert thief.get("/").html.p.text == "Hello visitor"
     visitor.reset()
-    assert visitor.post_json("/@@use-passkey", {"credential": key.answer(visitor.post_json("/@@ask-passkey", {}).json)}).json
+    assert visitor.post_json("/@@use-passkey", answer_to("ask-passkey")).json == {"name": "ann"}

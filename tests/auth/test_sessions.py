@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,19 @@ def test_a_program_and_a_form_get_the_error() -> None:
 
 
 # The file of the keys
+
+
+@pytest.mark.parametrize(("files", "is_safe"), [("o no on n", True), ("o on n", False)])
+def test_servers_with_two_generations_of_keys_know_the_sessions_of_each_other(files: str, is_safe: bool) -> None:
+    """The way of authentication.rst to replace a key where several servers answer, and that for one server."""
+    generations = [Session([letter * 32 for letter in keys], 3600, "@@login") for keys in files.split()]
+    pairs = list(pairwise(generations))
+    known = [
+        one.identify(request_of(HTTP_COOKIE=cookie(other))) == "ann"
+        for pair in pairs[:-1]  # the old key is removed when no session of it is left
+        for one, other in (pair, pair[::-1])
+    ]
+    assert all(known) == is_safe
 
 
 def test_a_file_of_keys_is_made_once(tmp_path: Path) -> None:

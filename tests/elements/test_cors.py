@@ -99,11 +99,9 @@ def test_a_user_whom_a_proxy_names_is_a_credential(user: str, origin: str, forei
     outer = vhost(allowed_hosts=("*",)), cors(origins=(LISTED,), with_cookies=(NAMED,)), errors()
     by_header = authenticate(by=("header",), realm="sso", trusted=("unix",), undeclared="allow")
     end = (app,) if foreign else (traverse(root=Root), publisher(scan=(__name__,)))
-    asked = {"origin": origin, "x_forwarded_user": user, **SENDERS["a script"], "content_type": "text/plain"}
-    answer = ask(
-        Pipeline(*outer, by_header, *end), "/add", "POST", HTTP_HOST="site.example.com", REMOTE_ADDR="",
-        **{"CONTENT_TYPE" if name == "content_type" else f"HTTP_{name.upper()}": value for name, value in asked.items()},
-    )  # fmt: skip
+    pipeline = Pipeline(*outer, by_header, *end)
+    asked = {"origin": origin, "x_forwarded_user": user, "content_type": "text/plain", **SENDERS["a script"]}
+    answer = send(lambda environ, start: pipeline({**environ, "REMOTE_ADDR": ""}, start), "/add", "POST", **asked)
     may = origin == NAMED or (origin == LISTED and not user.strip())
     assert answer.status == (200 if may else 403)
     assert stored == ([origin] if may else [])

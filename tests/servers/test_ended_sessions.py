@@ -1,4 +1,4 @@
-"""S21: what has ended sessions in an SQL database stays ended, whatever ends at the same time (authentication.rst)."""
+"""S21: sessions that have ended in an SQL database stay so, whatever ends at the same time (authentication.rst)."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ def test_several_workers(
     command = [*COMMAND, ini, "word=given", "--server", server, "--workers", "2", "--threads", "2"]
     running = start([*command, "--port", str(free_port)], free_port)
     wait_for("given", lambda: get(free_port, "/option"))
-    assert get(free_port, "/option", SCRIPT_NAME="/option") == "given", "no header of a visitor moves the site (S13)"
+    assert get(free_port, "/option", SCRIPT_NAME="/option") == "given", "no visitor moves the site (S13)"
     assert processes_of(free_port) == 2
     assert f"site.ini: http://127.0.0.1:{free_port}/ by {server}." in running.said()
     answers: list[str] = []

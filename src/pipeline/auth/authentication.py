@@ -193,11 +193,8 @@ class Header:
         self.peers = Peers(trusted)
 
     def drop(self, environ: dict[str, Any]) -> bool:
-        """Return whether a trusted peer names a user. Drop the header of any other peer.
-
-        The browser has shown the proxy what it adds by itself, such as a certificate. So ``cors`` lets in the scripts
-        of those origins alone that may send cookies (S23).
-        """
+        """Return whether a trusted peer names a user, as it was shown what a browser adds by itself, like a cookie:
+        a script that ``cors`` let in without cookies is not any more (S23). Drop the header of any other peer."""
         if not self.peers[environ.get(PEER, environ.get("REMOTE_ADDR", ""))]:
             environ.pop(self.key, None)
         has_user = bool(environ.get(self.key, "").strip(" \t"))

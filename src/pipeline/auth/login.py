@@ -63,9 +63,7 @@ def log_in(request: AuthRequest, response: Response, name: str, password: str) -
     """
     session = _session(request)
     refuse_cross_site(request)
-    verify = request.verify
-    principal = verify(request, name, password) if verify is not None else None
-    if verify is None or principal is None:
+    if (verify := request.verify) is None or (principal := verify(request, name, password)) is None:
         return False
     if verify.browsers is not None:
         verify.browsers.remember(request, response, name)

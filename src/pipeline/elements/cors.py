@@ -47,9 +47,9 @@ def cors(
     max_age       seconds for which a browser keeps what it was told before a request
 
     An unsafe request of such a script is let in (S23). What a page of another origin sends by a form stays refused.
-    So does a request with a cookie, with a password that the browser knows, or of a user whom a proxy names in a
-    header, if ``with_cookies`` does not name its origin. The question that a browser asks before (a preflight) is answered here, and reaches no database.
-    Other answers are the same as without this element, but for their headers.
+    If ``with_cookies`` does not name the origin, so does a request with a cookie, with a password that the browser
+    knows, or of a user whom a proxy names. The question that a browser asks before (a preflight) is answered here,
+    and reaches no database. Other answers are the same as without this element, but for their headers.
     """
     rules = Rules(origins, with_cookies, methods, headers, max_age)
     exposed = ", ".join(names_in("expose", expose))

@@ -362,7 +362,7 @@ def _finite(number: str) -> float:
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
-    if len(members) < len(pairs):  # readers differ in which value counts (RFC 8259 section 4), and one is lost (R11)
+    if len(members) < len(pairs):  # readers differ in which value counts (RFC 8259 section 4)
         raise ValueError("a name stands twice in an object")
     return members
 

@@ -167,9 +167,6 @@ def hides_visitors(peers: Peers) -> bool:
 
 def visitor_of(environ: dict[str, Any]) -> str:
     """Return the address that distinguishes this visitor from others, or "" if a proxy hides it."""
-    address: str | None = environ.get(VISITOR)
-    if address is None:
-        address = environ.get("REMOTE_ADDR", "")
-        if _SHARED[address]:
-            return ""
-    return address
+    address: str = environ.get("REMOTE_ADDR", "")
+    found: str = environ.get(VISITOR, "" if _SHARED[address] else address)
+    return found
