@@ -1404,8 +1404,23 @@ def test_control_sqlite_reads_outside_of_the_transaction(url: str, monkeypatch: 
         test_a_locked_database_is_tried_again(url)
 
 
+def test_no_connection_makes_objects_for_the_events_of_the_engine(url: str) -> None:
+    """They took 12 % of a request that reads one row. A listener of the site still hears of each statement."""
+    seen = []
+
+    def view(request: Request, response: Response) -> None:
+        request.sql.scalars(select(Author)).all()
+        assert not request.sql.connection()._has_events and not request.sql.get_bind()._has_events
+        event.listen(request.sql.connection(), "before_cursor_execute", lambda *said: seen.append(said[2]))
+        request.sql.scalars(select(Book)).all()
+        event.listen(request.sql.connection(), "commit", lambda connection: seen.append("COMMIT"))
+
+    assert ask(site(url, view)).status_int == 200
+    assert [statement.split()[0] for statement in seen] == ["SELECT", "COMMIT"]
+
+
 def test_control_a_lost_commit_is_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "before_commit", lambda connection: None)
+    monkeypatch.setattr(sql_sessions, "before_commit", lambda connection: None)
     with pytest.raises((AssertionError, KeyError)):
         test_r4_the_connection_is_lost_during_commit(url, True, monkeypatch)
 

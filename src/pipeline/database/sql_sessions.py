@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
@@ -105,6 +106,10 @@ class RequestSession(Session):
     reset = invalidate = __enter__ = close
 
 
+send_commit, send_rollback = Connection._commit_impl, Connection._rollback_impl
+"""Private methods of SQLAlchemy: with a version that lacks them the import fails here."""
+
+
 class RequestConnection(Connection):
     """The connection of a session, while a request uses it."""
 
@@ -120,6 +125,14 @@ class RequestConnection(Connection):
             self.bound.hand_out_driver()
             vars(connection)["rollback"] = refuse_rollback
         return connection
+
+    def _commit_impl(self) -> None:
+        before_commit(self)
+        send_commit(self)
+
+    def _rollback_impl(self) -> None:
+        before_end(self)
+        send_rollback(self)
 
     @property
     def info(self) -> Any:
@@ -492,26 +505,35 @@ def refuse_autocommit() -> NoReturn:
     )
 
 
-def refuse_autocommit_option(target: object, options: dict[str, Any]) -> None:
-    """Refuse ``isolation_level="AUTOCOMMIT"`` in the execution options of a connection, engine or statement."""
+def refuse_autocommit_option(target: object, options: Mapping[str, Any]) -> None:
+    """Refuse ``isolation_level="AUTOCOMMIT"`` in the execution options of an engine or statement."""
     if str(options.get("isolation_level", "")).upper() == "AUTOCOMMIT":
         refuse_autocommit()
 
 
-def before_statement(
-    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
-) -> None:
-    if isinstance(connection, RequestConnection):
-        if context.execution_options:
-            refuse_autocommit_option(connection, context.execution_options)
-        connection.bound.before_statement(statement)
+def set_isolation_level(set_level: Callable[[Any, str], None], connection: Any, level: str) -> None:
+    """Refuse AUTOCOMMIT in the execution options of a connection."""
+    if level == "AUTOCOMMIT":
+        refuse_autocommit()
+    set_level(connection, level)
 
 
-def after_statement(
-    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
-) -> None:
-    if isinstance(connection, RequestConnection):
-        connection.bound.after_statement(statement)
+def watch_statement(dialect: Any, name: str, cursor: Any, statement: str, *arguments: Any) -> bool:
+    """Execute a statement of a request, between what has to be noted of it. Return whether it is one.
+
+    name       the method of the dialect that executes it
+    arguments  its parameters, if it has any, and the context of its execution
+    """
+    context = arguments[-1]
+    connection = getattr(context, "root_connection", None)
+    if not isinstance(connection, RequestConnection):
+        return False
+    if context.execution_options:
+        refuse_autocommit_option(connection, context.execution_options)
+    connection.bound.before_statement(statement)
+    getattr(dialect, name)(cursor, statement, *arguments)
+    connection.bound.after_statement(statement)
+    return True
 
 
 def before_commit(connection: Connection, *twophase: object) -> None:
