@@ -92,7 +92,9 @@ def of_body(
         told = "" if body[:1] == b"<" else of_file(body, request.method)
         yield from [told] if told else of_page(request, body, response, function)
     else:
-        yield from of_rules(kind, body.decode("utf-8", "replace"))
+        text = body.decode("utf-8", "replace")
+        yield from of_rules(kind, text)
+        yield from of_rules("stored", text) if request.outcome == "committed" and kind == "application/json" else ()
 
 
 @lru_cache(maxsize=16)
