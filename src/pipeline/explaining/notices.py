@@ -160,7 +160,7 @@ def of_fields(request: Any, view: Any) -> Iterator[str]:
     for name in extra:
         if near := get_close_matches(name, missing, 1, 0.75):
             yield f"the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
-        elif len(extra) == len(unsent) == 1 and not BUTTON.search(name):
+        elif len(extra) == len(unsent) == 1 and request.method == "POST" and not BUTTON.search(name):
             nodes = nodes_of(inspect.unwrap(view.function))
             if not any(getattr(node, "attr", "") in FORMS for node in nodes):
                 yield NOTICES["a field that is not taken"].format(name=name, near=unsent[0])
