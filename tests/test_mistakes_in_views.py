@@ -476,7 +476,7 @@ MISTAKES: dict[str, Mistake] = {
     "a cookie that is too large": Mistake(
         "response.set_cookie('basket', 'a' * 5000)\nreturn '<p>set'",
         "response.set_cookie('basket', 'a' * 900)\nreturn '<p>set'",
-        "a browser drops the cookie 'basket='",
+        "a browser drops the cookie 'basket'",
         "context, request, response, title: str",
     ),
     "a secret in the address": Mistake(

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -95,7 +95,7 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
         for one in classes_of(inspect.unwrap(view.function), kind):
             yield from slips_of(one, kind, request.method, request.outcome)
         found = [*of_answer(request, response, view.function)]
-        found += () if view.fill is None else of_fields(request, view)
+        found += () if view.fill is None else of_fields(request, view, dict(seen).get("UNSENT", ()))
         found += of_session(request.session.data) if "session_cookies" in request.__dict__ else ()
         before = request.__dict__.get("_before_notices")
         found += () if before is None else changed(before, request.views)
@@ -133,7 +133,8 @@ def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     # The text in front of a box, of a hidden field, is what is sent if the box is not ticked.
     several = [name for name, one in form.items() if isinstance(one, list) and one[1:] and one[0] not in UNTICKED]
     sent = [name for name in form if name not in taken]
-    zeros, unsent = [name for name, one in form.items() if one in ("0", 0)], unsent_texts(fill, form)
+    zeros = [name for name, one in form.items() if one in ("0", 0)]
+    unsent = [one.name for one in getattr(fill, "arguments", ()) if one.default == "" and one.name not in form]
     found = {"EMPTY": empty, "SENT": sent, "SEVERAL": several, "UNSENT": unsent, "ZERO": zeros}
     return tuple((word, tuple(names)) for word, names in found.items())
 
@@ -150,13 +151,12 @@ def stored_nothing(request: Any, response: Response) -> Iterator[str]:
             yield f"{place_of(function)}: {NOTICES['stored nothing'].format(name=function.__name__)}"
 
 
-def of_fields(request: Any, view: Any) -> Iterator[str]:
+def of_fields(request: Any, view: Any, unsent: Sequence[str]) -> Iterator[str]:
     """Yield the fields that a view does not take, since their names are wrong, or they are the end of a value."""
     form, arguments = form_of(request), getattr(view.fill, "arguments", ())
     models = [fields_of(inspect.unwrap(view.function), one.name) for one in arguments if one.is_whole]
     names = {*getattr(view.fill, "names", ())}.union(*models)
     extra, missing = {*form} - names if all(models) else (), names - {*form}
-    unsent = unsent_texts(view.fill, form)
     for name in extra:
         if near := get_close_matches(name, missing, 1, 0.75):
             yield f"the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
@@ -171,12 +171,6 @@ def of_fields(request: Any, view: Any) -> Iterator[str]:
     for one in arguments if "form" in request.environ.get("CONTENT_TYPE", "") else ():
         if one.default is True and one.name not in form:
             yield f"{one.name} was not sent, as a box that is not ticked, and so is True. Let its default be False"
-
-
-def unsent_texts(fill: Any, form: Mapping[str, Any]) -> list[str]:
-    """Return the parameters with an empty text as their default that a form has not filled."""
-    texts = [one.name for one in getattr(fill, "arguments", ()) if one.default == ""]
-    return [name for name in texts if form and name not in form]
 
 
 def of_session(values: Mapping[str, Any]) -> Iterator[str]:
