@@ -40,11 +40,13 @@ from email.mime.text import MIMEText
 from html import escape
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from markupsafe import Markup
 from persistent import Persistent
 from persistent.list import PersistentList
 from persistent.mapping import PersistentMapping
 from pydantic import BaseModel
 from pipeline import redirect, view
+from pipeline.auth.passwords import hash_password
 from pipeline.forms.upload import Upload
 from sqlalchemy import select, update
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -63,6 +65,11 @@ class Task(Base):
 class Note(Persistent):
     def __init__(self, title):
         self.__parent__, self.__name__, self.title = None, title, title
+
+class User(Persistent):
+    def __init__(self, password, since=MADE):
+        self.__parent__ = self.__name__ = None
+        self.password, self.since = password, since
 
 class Site(PersistentMapping):
     __parent__ = __name__ = None
@@ -125,6 +132,8 @@ class Mistake(NamedTuple):
     takes: str = "context, request, title: str"
     asked: tuple[Asked, ...] = (POST,)
     status: int = 200
+    rightly: tuple[Asked, ...] = ()
+    """What is asked of the right lines, if it is something else."""
 
 
 def file_is(what: str) -> str:
@@ -201,7 +210,7 @@ MISTAKES: dict[str, Mistake] = {
     "0 is not nothing": Mistake(
         "context.count = count or 10",
         "context.count = count",
-        "docs: = limit or 10``",
+        "count or 10 takes the 0 that was sent for nothing",
         "context, request, count: int = 10",
         (("POST", "/n", b"count=0", FORM),),
     ),
@@ -373,6 +382,117 @@ MISTAKES: dict[str, Mistake] = {
         AREA.format("", "") + " + f'<form><input name=a value=\"{context.title}\"></form>'",
         "has a value without quotes",
     ),
+    "any attribute": Mistake(
+        "for name, value in request.POST.items():\n    setattr(context, name, value)",
+        "for name in request.POST:\n    if name in ('title', 'content'):\n        setattr(context, name, title)",
+        "a visitor may set each attribute here",
+    ),
+    "markup of an f-string": Mistake(
+        "context.title = str(Markup(f'<b>{title}</b>'))",
+        "context.title = str(Markup('<b>{}</b>').format(title))",
+        "takes each value in it as HTML",
+    ),
+    "a lambda in a loop": Mistake(
+        "for one in title.split():\n    request.after_commit(lambda: send(one))",
+        "for one in title.split():\n    request.after_commit(send, one)",
+        "each lambda of this loop finds the last one",
+    ),
+    "a box that is never off": Mistake(
+        "if request.POST.get('done'):\n    context.done = True",
+        "context.done = bool(request.POST.get('done'))",
+        "done is never set back",
+    ),
+    "a 0 that is not stored": Mistake(
+        "if count:\n    context.count = count",
+        "if count is not None:\n    context.count = count",
+        "if count: takes the 0 that was sent for nothing",
+        "context, request, count: int = None",
+        (("POST", "/n", b"count=0", FORM),),
+    ),
+    "a field that was not sent": Mistake(
+        "context.title, context.content = title, content",
+        "context.title, context.content = title, content or context.content",
+        "content was not sent, and its default replaces what is stored",
+        "context, request, title: str, content: str = ''",
+    ),
+    "money as a float": Mistake(
+        "context.count += price",
+        "context.count += round(price * 100)",
+        "price is money and a float",
+        "context, request, price: float",
+        (("POST", "/n", b"price=0.1", FORM),),
+    ),
+    "all attributes in an answer": Mistake(
+        "context.title = title\nreturn {name: str(value) for name, value in vars(context).items()}",
+        "context.title = title\nreturn {'title': vars(context)['title']}",
+        "sends each attribute, also one that is added later",
+    ),
+    "defaults of a model in a POST": Mistake(
+        "for name, value in changes.model_dump().items():\n    setattr(context, name, value)",
+        "for name, value in changes.model_dump(exclude_unset=True).items():\n    setattr(context, name, value)",
+        "changes.model_dump() has the defaults of the fields that were not sent",
+        "context, request, changes: Change",
+    ),
+    "a field of a model": Mistake(
+        "context.title = changes.title",
+        "context.title = changes.title",
+        "the field 'doen' was sent, and not taken. Did you mean 'done'?",
+        "context, request, changes: Change",
+        (("POST", "/n", b'{"title": "new", "doen": true}', "application/json"),),
+        rightly=(("POST", "/n", b'{"title": "new", "done": true}', "application/json"),),
+    ),
+    "a default of a class": Mistake(
+        "context['ann'] = User('')",
+        "context['ann'] = User('')",
+        "datetime.now() is computed once, at the start, for all objects",
+    ),
+    "a plain password": Mistake(
+        "context['ann'] = User(title)",
+        "context['ann'] = User(hash_password(title))",
+        "User.password keeps a password as it was sent",
+    ),
+    "a name that nothing reads": Mistake(
+        "context.tittle = title",
+        "context.titles = context.subject = title",
+        "tittle was set on an object of Site, which has title",
+    ),
+    "nothing is stored": Mistake(
+        "note = context.get(title)\ndel note\nreturn redirect('/', 303)",
+        "context.pop(title, None)\ncontext.count += 1\nreturn redirect('/', 303)",
+        "no line of n has changed an object that the database keeps",
+        status=303,
+    ),
+    "an error that is stored": Mistake(
+        "context.title = title\nreturn {'error': 'sold out'}",
+        "context.title = title\nreturn {'error': None}",
+        "and the changes of this request are stored",
+    ),
+    "a script of a visitor": Mistake(
+        "return f'<p><a href=\"{escape(title)}\">a link</a>'",
+        "return f'<p><a href=\"/?a={escape(title)}\">a link</a>'",
+        "is the begin of a script, most likely a visitor's",
+        asked=(("POST", "/n", b"title=javascript:alert(1)", FORM),),
+    ),
+    "a cookie that is too large": Mistake(
+        "response.set_cookie('basket', 'a' * 5000)\nreturn '<p>set'",
+        "response.set_cookie('basket', 'a' * 900)\nreturn '<p>set'",
+        "a browser drops the cookie 'basket'",
+        "context, request, response, title: str",
+    ),
+    "a secret in the address": Mistake(
+        "context.title = title",
+        "context.title = title",
+        "the address has 'api_key='",
+        asked=(("POST", "/n?api_key=a", b"title=new", FORM),),
+        rightly=(("POST", "/n?api=key", b"title=new", FORM),),
+    ),
+    "another name of a field": Mistake(
+        "context.title = text or title",
+        "context.title = request.POST['body'] or text",
+        "the field 'body' was sent, and not taken, and 'text' was not sent",
+        "context, request, title: str, text: str = ''",
+        (("POST", "/n", b"title=new&body=lost", FORM),),
+    ),
 }
 """One more, a relative path of ``sql``, is told by ``pipeline check``, in ``tests/tools/test_mistakes.py``."""
 
@@ -392,7 +512,9 @@ def answers(name: str, which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     body = "".join(f"    {line}\n" for line in lines)
     renames = "context.__name__ = title" if which == "wrong" else RENAME
     code = f'\n@view(context=Site, name="n", methods=("POST", "PATCH"))\ndef n({mistake.takes}):\n{body}'
-    source = (SITE.replace("    RENAME", f"    {renames}") + code).replace("TMP/", f"{tmp_path}/")
+    made = "datetime.now()" if name == "a default of a class" and which == "wrong" else "None"
+    site = SITE.replace("    RENAME", f"    {renames}").replace("MADE", made)
+    source = (site + code).replace("TMP/", f"{tmp_path}/")
     (tmp_path / f"{module}.py").write_text(source.replace('"TMP"', repr(str(tmp_path))))
     monkeypatch.syspath_prepend(str(tmp_path))
     url = f"sqlite:///{tmp_path}/site.db"
@@ -404,11 +526,12 @@ def answers(name: str, which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     engine.dispose()
     database = (retry(delay=0), zodb(uri=f"file://{tmp_path}/Data.fs", root=loaded.root), sql(url=url))
     inner = (session(keys=f"{tmp_path}/keys"), forms(), keep(), traverse())
-    scan = (module, "pipeline.publishing.pydantic")
-    site = Pipeline(*database, errors(debug=True), transaction(), *inner, publisher(scan=scan))
-    asking.ask(site, "/")
+    scan = (module, "pipeline.publishing.pydantic", "pipeline.publishing.json")
+    app = Pipeline(*database, errors(debug=True), transaction(), *inner, publisher(scan=scan))
+    asking.ask(app, "/")
     return [
-        asking.ask(site, path, method, body, CONTENT_TYPE=kind).status for method, path, body, kind in mistake.asked
+        asking.ask(app, path, method, body, CONTENT_TYPE=kind).status
+        for method, path, body, kind in (mistake.rightly if which == "right" else ()) or mistake.asked
     ]
 
 

@@ -379,8 +379,8 @@ class TakesOther(TakesText):
     def __init__(self, quotas: Any, request: Any) -> None:
         self.context = quotas
 
-    def __call__(self, amount: str = "") -> str:
-        return f"<p>{escape(amount)}"
+    def __call__(self, amount: int = 0) -> str:
+        return f"<p>{amount}"
 
 
 def reads_a_field(quotas: Any, request: Any, response: Any) -> str:

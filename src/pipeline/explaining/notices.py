@@ -6,11 +6,13 @@ Each says what is lost, where, and what to do. They are warnings of the logger `
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -18,10 +20,10 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
 
 from pipeline.database.stored import comparable
-from pipeline.explaining.notices_of_pages import form_of, of_answer
-from pipeline.explaining.notices_of_processes import changed, kept_objects, state_of
+from pipeline.explaining.notices_of_pages import form_of, of_answer, of_rules
+from pipeline.explaining.notices_of_processes import changed, kept_objects, plain_passwords, state_of
 from pipeline.explaining.remedies import NOTICES
-from pipeline.explaining.slips import slips_of
+from pipeline.explaining.slips import classes_of, fields_of, nodes_of, seems_to_store, slips_of
 from pipeline.options import resolve
 from pipeline.publishing.steps import has_item
 from pipeline.request import SAFE_METHODS
@@ -37,6 +39,10 @@ SAY_SO = (409, 412, 422, 428)
 """Statuses that say to the visitor that nothing was stored, such as that of a form with errors."""
 MOST = 10
 """Notices of one request."""
+FORMS = ("POST", "form", "params", "json", "body", "text")
+"""The attributes of a request that have fields of a form."""
+BUTTON = re.compile("(?i)^_|submit|save|send|action|button|csrf|token|next|came_from")
+"""Pattern of the names of fields that no visitor fills."""
 UNTICKED = ("", "0", "off", "no", "false")
 
 names_of = lru_cache(maxsize=16)(lambda requests: frozenset(dir(requests)))
@@ -68,7 +74,7 @@ def tell_notices(request: Any, response: Response) -> None:
     """Log the notices of a request that was answered. Raises nothing."""
     end_notices()
     try:
-        for notice in islice(notices_of(request, response), MOST):
+        for notice in [*islice(notices_of(request, response), MOST)] or stored_nothing(request, response):
             log.warning("%s %s: %s", request.method, request.path_info_safe, notice)
             if request.debug:
                 response.headers.add(HEADER, notice.encode("ascii", "backslashreplace").decode())
@@ -84,9 +90,12 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     connections = [] if pooled is None else list(pooled.connection.connections.values())
     if view := view_of(request):
         seen = seen_in(request, view.fill)
-        yield from slips_of(view.function, request.context.__class__, request.method, request.outcome, seen)
+        kind = request.context.__class__
+        yield from slips_of(view.function, kind, request.method, request.outcome, seen)
+        for one in classes_of(inspect.unwrap(view.function), kind):
+            yield from slips_of(one, kind, request.method, request.outcome)
         found = [*of_answer(request, response, view.function)]
-        found += () if view.fill is None else of_fields(request, view.fill)
+        found += () if view.fill is None else of_fields(request, view, dict(seen).get("UNSENT", ()))
         found += of_session(request.session.data) if "session_cookies" in request.__dict__ else ()
         before = request.__dict__.get("_before_notices")
         found += () if before is None else changed(before, request.views)
@@ -105,7 +114,7 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     if not is_safe:
         for connection in connections:
             yield from unsaved(connection)
-            yield from misplaced(request, connection) if request.outcome == "committed" else ()
+            yield from misnamed(request, connection) if request.outcome == "committed" else ()
         is_odd = response.status >= "400" and response.status_int not in SAY_SO
         if connections and is_odd and request.tm_in_use.undone and not sessions_of(request):
             yield NOTICES["dropped by a status"].format(status=response.status)
@@ -124,16 +133,38 @@ def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     # The text in front of a box, of a hidden field, is what is sent if the box is not ticked.
     several = [name for name, one in form.items() if isinstance(one, list) and one[1:] and one[0] not in UNTICKED]
     sent = [name for name in form if name not in taken]
-    return ("EMPTY", empty), ("SENT", tuple(sent)), ("SEVERAL", tuple(several))
+    zeros = [name for name, one in form.items() if one in ("0", 0)]
+    unsent = [one.name for one in getattr(fill, "arguments", ()) if one.default == "" and one.name not in form]
+    found = {"EMPTY": empty, "SENT": sent, "SEVERAL": several, "UNSENT": unsent, "ZERO": zeros}
+    return tuple((word, tuple(names)) for word, names in found.items())
 
 
-def of_fields(request: Any, fill: Any) -> Iterator[str]:
+def stored_nothing(request: Any, response: Response) -> Iterator[str]:
+    """Yield that a view for POST seems to store what it was sent, and has changed nothing."""
+    is_done = request.method == "POST" and response.status[:3] in ("302", "303") and not request.outcome
+    if is_done and request.tm_in_use is not None and (view := view_of(request)):
+        function = inspect.unwrap(view.function)
+        stores = [node for node in nodes_of(function) if isinstance(getattr(node, "ctx", None), ast.Store)]
+        is_same = sessions_of(request) and any(isinstance(node, ast.Attribute) for node in stores)
+        fields = tuple(getattr(view.fill, "names", ()))
+        if fields and seems_to_store(function, fields) and not is_same:  # the value of a column is that of before
+            yield f"{place_of(function)}: {NOTICES['stored nothing'].format(name=function.__name__)}"
+
+
+def of_fields(request: Any, view: Any, unsent: Sequence[str]) -> Iterator[str]:
     """Yield the fields that a view does not take, since their names are wrong, or they are the end of a value."""
-    form, arguments = form_of(request), getattr(fill, "arguments", ())
-    if form and not any(one.is_whole for one in arguments):
-        for name in form.keys() - {*fill.names}:
-            if near := get_close_matches(name, {*fill.names} - form.keys(), 1, 0.75):
-                yield f"the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
+    form, arguments = form_of(request), getattr(view.fill, "arguments", ())
+    models = [fields_of(inspect.unwrap(view.function), one.name) for one in arguments if one.is_whole]
+    names = {*getattr(view.fill, "names", ())}.union(*models)
+    extra, missing = {*form} - names if all(models) else (), names - {*form}
+    for name in extra:
+        if near := get_close_matches(name, missing, 1, 0.75):
+            yield f"the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
+        elif len(extra) == len(unsent) == 1 and request.method == "POST" and not BUTTON.search(name):
+            nodes = nodes_of(inspect.unwrap(view.function))
+            if not any(getattr(node, "attr", "") in FORMS for node in nodes):
+                yield NOTICES["a field that is not taken"].format(name=name, near=unsent[0])
+    yield from of_rules("query", request.environ.get("QUERY_STRING", ""))
     for one in request.environ.get("QUERY_STRING", "").split("&")[1:]:
         if "=" not in one and not re.fullmatch(r"[a-z_][\w-]*|[A-Z]{2,}|\d*", one):  # a switch, such as &raw
             yield NOTICES["an ampersand in a query"].format(one=unquote_plus(one))
@@ -194,15 +225,27 @@ def unsaved(connection: Any) -> Iterator[str]:
             yield NOTICES["changed in place"].format(lost=f"{lost} {place}")
 
 
-def misplaced(request: Any, connection: Any) -> Iterator[str]:
-    """Yield the objects that this request has stored, and that stand under another name than their own."""
-    last = connection.db().storage.lastTransaction()
-    for _, obj in last_used(connection):
-        parent: Any = getattr(obj, "__parent__", None) if obj._p_serial == last else None
+def misnamed(request: Any, connection: Any) -> Iterator[str]:
+    """Yield what this request has stored under a name that is most likely wrong, and plain passwords."""
+    storage = connection.db().storage
+    last = storage.lastTransaction()
+    for oid, obj in last_used(connection):
+        if obj._p_serial != last:
+            continue
+        kind, values = type(obj), getattr(obj, "__dict__", {})
+        yield from plain_passwords(kind.__qualname__, values)
+        before = storage.loadBefore(oid, last)
+        state: Any = connection._reader.getState(before[0]) if before and values else None
+        known = {name for name in state if isinstance(name, str)} if isinstance(state, dict) else set()
+        for name in values.keys() - known if known else ():
+            near = next((one for one in get_close_matches(name, known, 1, 0.85) if not hasattr(kind, name)), name)
+            if not (name.startswith(near) or near.startswith(name)):
+                yield NOTICES["a name that nothing reads"].format(name=name, near=near, kind=kind.__qualname__)
+        parent: Any = getattr(obj, "__parent__", None)
         name = getattr(obj, "__name__", None)
         if name and hasattr(parent, "items") and not has_item(request, parent, name):
             place = next((key for key, one in islice(parent.items(), MOST_OBJECTS) if one is obj), None)
-            words = {"kind": type(obj).__qualname__, "name": name, "place": place}
+            words = {"kind": kind.__qualname__, "name": name, "place": place}
             yield from () if place is None else [NOTICES["another name than its own"].format(**words)]
 
 

@@ -58,6 +58,8 @@ def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
     for name in BY_KIND.keys() & headers.keys():
         yield from of_rules(name, headers[name])
     for cookie in response.headers.getall("Set-Cookie") if "set-cookie" in headers else ():
+        if len(cookie) > 4096:
+            yield NOTICES["a cookie that is too large"].format(name=cookie.partition("=")[0])
         domain, host = DOMAIN.search(cookie), request.host.partition(":")[0]
         if domain and not f".{host}".endswith(f".{domain[1]}"):
             yield NOTICES["a cookie of another domain"].format(domain=domain[1], host=host)
@@ -92,7 +94,9 @@ def of_body(
         told = "" if body[:1] == b"<" else of_file(body, request.method)
         yield from [told] if told else of_page(request, body, response, function)
     else:
-        yield from of_rules(kind, body.decode("utf-8", "replace"))
+        text = body.decode("utf-8", "replace")
+        yield from of_rules(kind, text)
+        yield from of_rules("stored", text) if request.outcome == "committed" and kind == "application/json" else ()
 
 
 @lru_cache(maxsize=16)

@@ -6,6 +6,7 @@ Another process does not see it, and it is gone when the process ends.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -24,6 +25,9 @@ from pipeline.views import Views
 MAPPINGS = (dict, defaultdict, Counter, OrderedDict)
 LISTS = (list, deque)
 VALUES = (int, float, str, bytes, bool, tuple, type(None))
+PASSWORD = re.compile("(?i)(?:user_?)?(?:passw(?:or)?d|pwd)")
+HASHED = re.compile(r"^$|[$:{*]|^[0-9a-zA-Z+/=_-]{32,}$")
+"""Pattern of an empty text, and of hashes, which have a mark of their kind or are long."""
 MOST_ITEMS = 200
 """Items of a list or a dict that are looked at, beside their number."""
 
@@ -101,3 +105,10 @@ def shallow(value: Any) -> object:
     if kind is set:
         return id(value), len(value)
     return (kind, value) if kind in VALUES else None
+
+
+def plain_passwords(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the attributes of a stored object that are passwords, and have the look of none of the usual hashes."""
+    for name, value in values.items():
+        if PASSWORD.fullmatch(name) and isinstance(value, str) and not HASHED.search(value):
+            yield NOTICES["a plain password"].format(name=f"{kind}.{name}")

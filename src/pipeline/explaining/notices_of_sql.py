@@ -18,6 +18,7 @@ from sqlalchemy.ext.mutable import Mutable
 from sqlalchemy.orm import Session
 
 from pipeline.database.sql_sessions import RequestConnection, RequestSession
+from pipeline.explaining.notices_of_processes import plain_passwords
 from pipeline.explaining.remedies import NOTICES as TEXTS
 from pipeline.telling.words import is_of_the_site
 
@@ -128,6 +129,7 @@ def strange(obj: Any) -> Iterator[str]:
     """Yield the attributes of an object that were set and have no column."""
     mapper = inspect(obj).mapper
     known = mapper.attrs.keys()
+    yield from plain_passwords(type(obj).__qualname__, vars(obj))
     for name, value in vars(obj).items():
         shown = f"{type(obj).__qualname__}.{name}"
         kind = mapper.columns[name].type if name in mapper.columns else None

@@ -4,46 +4,52 @@ is changed while it is walked, an exception that is swallowed, a generator that 
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import re
+import sys
 import textwrap
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
 from pipeline.between import parsed
 from pipeline.explaining.remedies import NOTICES, RULES
+from pipeline.telling.words import is_of_the_site
 
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
 TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
 READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
-WORD = re.compile(r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|EMPTY|SENT|SEVERAL)\b")
+WORD = re.compile(r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|EMPTY|SENT|SEVERAL|UNSENT|ZERO)\b")
 """The words in patterns that stand for names, which differ by view and request."""
+HARMLESS = re.compile(r"request\.(?:absolute_url|flash|sql)\b")
+"""Pattern of the methods of a request that do nothing outside of the database."""
+MAYBE = (ast.BoolOp, ast.For, ast.If, ast.IfExp, ast.Raise, ast.Try, ast.While, ast.With, ast.comprehension)
+"""The nodes of a source with which a view may rightly change nothing."""
 GROUP = re.compile(r"\\(\d)")
 """A group of the pattern of a rule, in another pattern."""
 Seen = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @lru_cache(maxsize=1_000)
-def slips_of(
-    function: Callable[..., Any], kind: type, method: str, outcome: str = "", seen: Seen = ()
-) -> tuple[str, ...]:
-    """Return the slips in a view, each with its line; none if its source cannot be read.
+def slips_of(source: Any, kind: type, method: str, outcome: str = "", seen: Seen = ()) -> tuple[str, ...]:
+    """Return the slips in a view or a class, each with its line; none if its source cannot be read.
 
-    kind     the class of its context
+    kind     the class of the context of the view
     method   that of the request
     outcome  that of the request
     seen     further names, by the word for them in patterns
     """
-    function = inspect.unwrap(function)
-    if not (nodes := nodes_of(function)):
+    source = inspect.unwrap(source)
+    if not (nodes := nodes_of(source)):
         return ()
     loaded = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     filled = {*map(filled_in, nodes)}
     used = {node.id for node in loaded if node not in filled}
-    found = [(node.lineno, slip) for node in nodes for slip in slips_in(node, used)]
-    of = getattr(getattr(function, "__globals__", {}).get("escape"), "__module__", "html")
-    names, text_of = names_in(nodes[0], function, kind, seen), cache(ast.unparse)  # once for all rules
+    lines = () if isinstance(source, type) else nodes  # what a class assigns is an attribute
+    found = [(node.lineno, slip) for node in lines for slip in slips_in(node, used)]
+    of = getattr(getattr(source, "__globals__", {}).get("escape"), "__module__", "html")
+    names, text_of = names_in(nodes[0], source, kind, seen), cache(ast.unparse)  # once for all rules
     for rule in RULES["source"]:
         is_meant = rule.get("method", method) == method and rule.get("of", of) == of
         is_meant = is_meant and rule.get("outcome", outcome) == outcome
@@ -51,7 +57,17 @@ def slips_of(
             found += slips_of_rule(rule, nodes, names, text_of)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
-    return tuple(f"{inspect.getsourcefile(function)}, line {line}: {slip}" for line, slip in sorted({*found}))
+    return tuple(f"{inspect.getsourcefile(source)}, line {line}: {slip}" for line, slip in sorted({*found}))
+
+
+@lru_cache(maxsize=1_000)
+def classes_of(function: Any, kind: type) -> tuple[type, ...]:
+    """Return the classes of the site that a view works with: of its context, its parameters, and those it names."""
+    known, code = getattr(function, "__globals__", {}), getattr(function, "__code__", None)
+    names = (*getattr(code, "co_names", ()), *getattr(function, "__annotations__", {}).values())
+    classes = (kind, *(one for name in names if isinstance(one := known.get(name, name), type)))
+    file_of = {one: getattr(sys.modules.get(one.__module__), "__file__", None) or "<" for one in classes}
+    return tuple(one for one, file in file_of.items() if is_of_the_site(file))
 
 
 @lru_cache(maxsize=128)
@@ -66,26 +82,47 @@ def nodes_of(function: Callable[..., Any]) -> list[Any]:
     return [*ast.walk(ast.increment_lineno(tree, first - 1))]
 
 
-def fields_with_defaults(function: Any, name: str) -> list[str]:
-    """Return the fields without which a parameter may be made, if it is a model of pydantic."""
+def fields_of(function: Any, name: str) -> Mapping[str, Any]:
+    """Return the fields of a parameter of a view, if it is a model of pydantic."""
     kind = function.__annotations__.get(name)
     kind = function.__globals__.get(kind) if isinstance(kind, str) else kind
-    return [field for field, one in getattr(kind, "model_fields", {}).items() if not one.is_required()]
+    fields: Mapping[str, Any] = getattr(kind, "model_fields", {})
+    return fields
+
+
+@lru_cache(maxsize=1_000)
+def seems_to_store(function: Callable[..., Any], fields: tuple[str, ...]) -> bool:
+    """Return whether a view ends in a redirect without its fields, and no line of it may rightly store nothing."""
+    begin = next((node for node in nodes_of(function) if isinstance(node, ast.FunctionDef)), None)
+    nodes = [node for line in begin.body for node in ast.walk(line)] if begin else []
+    if begin is None or any(isinstance(node, MAYBE) for node in nodes):
+        return False
+    answer = next((ast.unparse(line) for line in begin.body if isinstance(line, ast.Return)), "")
+    known = {*dir(builtins), "redirect", begin.args.args[0].arg}
+    known |= {kind.__name__ for kind in classes_of(function, object)}
+    known |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    calls = [ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)]
+    return (
+        answer.startswith("return redirect(")
+        and not {*fields}.intersection(re.findall(r"\w+", answer))
+        and all(call.partition(".")[0].partition("[")[0] in known or HARMLESS.match(call) for call in calls)
+    )
 
 
 def names_in(tree: ast.Module, function: Any, kind: type, seen: Seen = ()) -> dict[str, Iterable[str]]:
     """Return the names that the words in capitals of a pattern stand for, of the source of a view."""
     begin = tree.body[0]
     given = begin.args.args if isinstance(begin, ast.FunctionDef) else []
-    context = given[0].arg if given else "context"
-    unsent = {one.arg: fields for one in given[2:] if (fields := fields_with_defaults(function, one.arg))}
+    context = given[0].arg if given else "self" if isinstance(function, type) else "context"
+    models = {one.arg: fields for one in given[2:] if (fields := fields_of(function, one.arg))}
+    unsent = {name: [key for key in fields if not fields[key].is_required()] for name, fields in models.items()}
     methods = inspect.getmembers_static(kind, inspect.isfunction)
     known = getattr(function, "__globals__", {})
     called = getattr(getattr(function, "__code__", None), "co_names", ())
     return {
         "CONTEXT": [context],
         "TEXT": [one.arg for one in given[2:] if ast.unparse(one).partition(": ")[2] in ("", "str")],
-        "MODEL": [*unsent],
+        "MODEL": [name for name, fields in unsent.items() if fields],
         "DEFAULT": [f"{model}.{field}" for model, fields in unsent.items() for field in fields],
         "METHOD": [name for name, _ in methods],
         "LAZY": [
