@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
@@ -32,9 +33,9 @@ log = logging.getLogger("pipeline.sql")
 CLOSE_AT_END = "pipeline.sql.close_at_end"
 """The key in the ``info`` of a connection that is closed when the request gives it back."""
 CALLED = "pipeline.sql.called"
-"""The key in the ``info`` of a connection for the database, and the functions that its statements have called."""
-TELL = "pipeline.sql.tell"
-"""The key of the ``Commits`` that have to know the position of the database, when the connection is given back."""
+"""The key in the ``info`` of a connection for the functions that its statements have called."""
+BOUND = "pipeline.sql.bound"
+"""The key of the ``Bound`` that has a connection, until the connection is given back."""
 END_READING_BY = "pipeline.sql.end_reading"
 """The key of the statement that lets the connection write again, when it is given back."""
 BY_STATEMENT, BY_DRIVER = "pipeline_statement", "pipeline_driver"
@@ -52,8 +53,7 @@ class Database(Protocol):
     dialect: Dialect
     bounds: set[Bound]
     connections: WeakSet[Connection]
-
-    def leaves(self, connection: Any, called: frozenset[str]) -> bool: ...
+    reads_change: bool
 
 
 class Commits:
@@ -206,8 +206,7 @@ class Bound:
         self.ending = self.committing = self.changed = self.open = self.rolled_back = self.handed_out = False
         self.savepoints = ()
         self.failure = ""
-        if self.commits is not None:
-            self.info[TELL] = self
+        self.info[BOUND] = self
         if self.only_reads():
             if self.on_replica is None:  # a connection to a replica never writes
                 self.info[END_READING_BY] = self.database.dialect.end_reading
@@ -237,7 +236,7 @@ class Bound:
     def before_statement(self, text: str) -> None:
         """Note a statement that may change something. Refuse it (R8) if the database itself would not."""
         statement = statement_of(text)
-        if not statement.is_plain_read:
+        if not statement.is_plain_read or self.database.reads_change:
             if self.only_reads() and (
                 not self.database.dialect.begin_reading or statement.is_unrefused or self.state() == IDLE
             ):
@@ -259,8 +258,7 @@ class Bound:
         if called is None:
             self.info[CLOSE_AT_END] = self.database.is_pooled
         elif called and self.database.is_pooled:
-            before = self.info.get(CALLED)
-            self.info[CALLED] = (self.database, called if before is None else before[1] | called)
+            self.info[CALLED] = self.info.get(CALLED, called) | called
 
     def after_statement(self, text: str) -> None:
         """Notice that the statement has ended the transaction."""
@@ -327,6 +325,18 @@ class Bound:
         """Note that the database has refused COMMIT: nothing is stored."""
         self.committing = False
         self.tm.outcome = self.outcome_before
+
+    def note_end(self, connection: Any) -> None:
+        """Ask for the position of the database, and whether a rollback has left something stored (R2a).
+
+        connection  the driver's, without a transaction; None if it is lost
+        """
+        if self.commits is not None:
+            self.commits.note(connection)
+        if self.database.dialect.kept and not self.tm.outcome and connection is not None:
+            with suppress(Exception):  # most likely the connection is lost
+                if ask(self.database.driver, connection, self.database.dialect.kept):
+                    self.tm.outcome = "committed"
 
     def state(self) -> str:
         """Return the state of the transaction of the database."""
@@ -528,19 +538,3 @@ def before_end(connection: Connection, *twophase: object) -> None:
     """Note that the transaction is being ended, by the pipeline or by ``rollback()``."""
     if isinstance(connection, RequestConnection):
         connection.bound.ending = True
-
-
-def on_checkin(connection: Any, record: Any) -> None:
-    """Return a connection to the state in which the next request takes it, or close it."""
-    bound = record.info.pop(TELL, None)
-    if bound is not None and bound.changed:
-        bound.commits.note(connection)
-    end_reading = record.info.pop(END_READING_BY, None)
-    called = record.info.pop(CALLED, None)
-    if record.info.pop(CLOSE_AT_END, False) or (called and connection and called[0].leaves(connection, called[1])):
-        record.invalidate()
-    elif end_reading is not None and connection is not None:
-        try:
-            execute(connection, end_reading)
-        except Exception as error:  # most likely the connection is lost; it must not be used again
-            record.invalidate(error)
