@@ -280,7 +280,10 @@ def test_nothing_is_left_by_what_the_text_does_not_say(
     """Functions that views, rules, defaults, constraints and operators call, and a ``total`` of the site."""
     expected = fresh(place)
     place.do(*made)
-    assert (run(place, do(statement)), from_pool(place)) == (200, expected)
+    try:
+        assert (run(place, do(statement)), from_pool(place)) == (200, expected)
+    finally:  # the triggers of all databases of MariaDB are asked for
+        place.do(*(["DROP TRIGGER i"] if made and "CREATE TRIGGER i " in made[0] else []))
 
 
 @on_postgres

@@ -43,7 +43,6 @@ from pipeline.database.sql_sessions import (
     before_commit,
     before_end,
     before_statement,
-    leave_connection_to_parent,
     refuse_autocommit_option,
 )
 from pipeline.database.statements import CHANGES, COMPUTING, READS
@@ -114,8 +113,6 @@ class Database:
         self.in_use: set[Manager] = set()
         self.bounds: set[Bound] = set()
         """The sessions that requests use."""
-        self.connections: WeakSet[Connection] = WeakSet()
-        """The connections that requests have taken from the engine."""
         self.functions: dict[str, bool] = {}
         """The functions that were called, and whether they may leave something in their session."""
         self.functions_until = 0.0
@@ -360,8 +357,6 @@ class Database:
             self.replica.forget()
         for bound in self.bounds:
             bound.leave_to_parent()
-        for connection in self.connections:
-            leave_connection_to_parent(connection)
         for record in self.records:
             forks.keep(record, record.fairy_ref and record.fairy_ref())
             if record.dbapi_connection is not None:
@@ -371,7 +366,6 @@ class Database:
                 except Exception:  # most likely the parent has closed it
                     log.debug("a connection of the parent process is not cut off", exc_info=True)
         self.bounds.clear()
-        self.connections.clear()
         self.records.clear()
         for tm in self.in_use:
             forks.keep(tm, tm._txn)

@@ -196,9 +196,10 @@ MYSQL = Dialect(
     kept="SELECT @@warning_count",  # a rollback warns of tables without transactions, such as those of MyISAM
     leaving=r"""WITH leaving AS (SELECT lower(routine_name) AS name FROM information_schema.routines
         UNION SELECT 'get_lock'),
-        called AS (SELECT 1 FROM leaving WHERE name IN ({computing})
+        called AS (SELECT 1 FROM information_schema.routines
+            WHERE routine_schema = DATABASE() AND lower(routine_name) IN ({computing})
         UNION SELECT 1 FROM information_schema.views JOIN leaving
-            ON view_definition REGEXP CONCAT('(?i)\\b', name, '`?\\s*[(]') WHERE table_schema <> 'sys')
+            ON view_definition REGEXP CONCAT('(?i)\\b', name, '`?\\s*[(]') WHERE table_schema = DATABASE())
         SELECT name FROM leaving WHERE name IN ({names})
         UNION SELECT 'all reads' FROM called UNION SELECT 'all changes' FROM called
         UNION SELECT 'all writes' FROM information_schema.triggers

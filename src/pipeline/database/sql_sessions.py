@@ -11,7 +11,6 @@ import logging
 import time
 from contextlib import suppress
 from typing import Any, NoReturn, Protocol
-from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import ExceptionContext
@@ -52,7 +51,6 @@ class Database(Protocol):
     twophase: bool
     dialect: Dialect
     bounds: set[Bound]
-    connections: WeakSet[Connection]
     reads_change: bool
 
 
@@ -125,12 +123,6 @@ class RequestConnection(Connection):
     def info(self) -> Any:
         """The ``info`` of the connection, for listeners of SQLAlchemy's events. To read it hands out nothing."""
         return self.bound.info
-
-
-def leave_connection_to_parent(connection: Connection) -> None:
-    """Have every use of a connection raise in this process."""
-    forks.keep(connection)
-    forks.seal(connection, "the connection of a request")
 
 
 @implementer(ISynchronizer)
@@ -212,7 +204,6 @@ class Bound:
                 self.info[END_READING_BY] = self.database.dialect.end_reading
             for statement in self.database.dialect.begin_reading:
                 connection.exec_driver_sql(statement)
-        self.database.connections.add(connection)
         connection.__class__ = RequestConnection
         connection.bound = self  # type: ignore[attr-defined]
         if self.database.driver.is_autocommit(self.driver_connection):
@@ -450,9 +441,11 @@ class Bound:
                 self.on_replica.close()
 
     def leave_to_parent(self) -> None:
-        """Have every use of the session raise in this process (R13)."""
-        forks.keep(self, self.session)
+        """Have every use of the session, and of its connection, raise in this process (R13)."""
+        forks.keep(self, self.session, self.connection)
         forks.seal(self.session, "the session of a request")
+        if self.connection is not None:
+            forks.seal(self.connection, "the connection of a request")
 
 
 @event.listens_for(RequestSession, "after_transaction_create")
