@@ -339,9 +339,11 @@ class Database:
                 cursor.execute(self.dialect.leaving.format(**quoted))
                 found = {str(row[0]).lower() for row in cursor.fetchall()}
                 cursor.close()
-                connection.rollback()
             except Exception:  # most likely the connection is lost
                 return True
+            finally:
+                with suppress(Exception):
+                    connection.rollback()
             known.update((name, name in found) for name in unknown)
             self.reads_change = CHANGES in found
         return known[READS] or any(known.get(name, False) for name in called)
