@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from pipeline.database.statements import LONGEST, TRIGGERS, statement_of
+from pipeline.database.statements import LONGEST, WRITES, statement_of
 
 READS = [
     "SELECT 1",
@@ -212,12 +212,12 @@ def test_sqlite_agrees_about_the_functions_that_are_called() -> None:
 @pytest.mark.parametrize(
     ("statement", "called"),
     [
-        ("INSERT INTO t (a, b) VALUES (1, lower(c)) ON CONFLICT (a) DO NOTHING", {"conflict", TRIGGERS}),
-        ('INSERT INTO "T" ("A") SELECT f(a) FROM t', {"f", TRIGGERS}),
-        ("INSERT INTO s.t (a) VALUES (nextval('s.a'))", {"nextval", TRIGGERS}),
-        ("WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x", {TRIGGERS}),
-        ("UPDATE t SET a = G(a) WHERE b IN (1, 2)", {"g", TRIGGERS}),
-        ("/* by = orders */ DELETE FROM t WHERE a = 1", {TRIGGERS}),
+        ("INSERT INTO t (a, b) VALUES (1, lower(c)) ON CONFLICT (a) DO NOTHING", {"conflict", WRITES}),
+        ('INSERT INTO "T" ("A") SELECT f(a) FROM t', {"f", WRITES}),
+        ("INSERT INTO s.t (a) VALUES (nextval('s.a'))", {"nextval", WRITES}),
+        ("WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x", {WRITES}),
+        ("UPDATE t SET a = G(a) WHERE b IN (1, 2)", {"g", WRITES}),
+        ("/* by = orders */ DELETE FROM t WHERE a = 1", {WRITES}),
         ("SET LOCAL app.user = 'alice'", set()),
         ("SAVEPOINT a", set()),
         ("SELECT s.f(1), H(2)", {"f", "h"}),

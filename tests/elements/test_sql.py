@@ -38,7 +38,7 @@ from pipeline import Pipeline, Request, Response, element
 from pipeline.database import pools, sql_sessions, zodb_pools
 from pipeline.database import sql_databases as module
 from pipeline.database.outages import Outage
-from pipeline.database.places import loggable_uri, without_secrets
+from pipeline.database.places import loggable_uri, sqlite_file, without_secrets
 from pipeline.database.pools import Usage
 from pipeline.database.sql_databases import Database, close_all
 from pipeline.database.sql_dialects import MYSQL, POSTGRESQL, SQLITE, Dialect
@@ -1428,3 +1428,15 @@ def test_control_a_lost_commit_is_tried_again(url: str, monkeypatch: pytest.Monk
 def test_the_error_for_a_lost_connection_is_what_sqlalchemy_makes_of_it() -> None:
     assert issubclass(OperationalError, DBAPIError)
     assert SimpleNamespace(connection_invalidated=True)
+
+
+@pytest.mark.parametrize("way", ["{}", "file:{}?uri=true", "file://{}?uri=true", "file:{}?mode=rwc&uri=true"])
+def test_a_new_file_is_private_however_the_url_names_it__S26(tmp_path: Path, way: str) -> None:
+    file = tmp_path / "new.sqlite"
+    url = f"sqlite:///{way.format(file)}"
+    app = site(url, lambda request, response: [str(request.sql.scalar(text("SELECT 1"))).encode()])
+    assert (ask(app).body, file.stat().st_mode & 0o777) == (b"1", 0o600)
+    assert sqlite_file(url) == str(file)
+    file.rename(tmp_path / "moved")
+    assert ask(app).body == b"1"
+    assert file.exists(), "a connection to the file that was moved is not used again"

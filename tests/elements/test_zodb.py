@@ -877,6 +877,24 @@ def test_relstorage_on_sqlite(tmp_path: Path) -> None:
     give_up(body)
 
 
+@pytest.mark.parametrize("uri", ["file://{}/Data.fs", pytest.param("sqlite://?data_dir={}", marks=with_relstorage)])
+@pytest.mark.parametrize("exists", [True, False], ids=["in a directory that others may read", "in a new one"])
+def test_what_a_database_makes_is_private__S26(tmp_path: Path, uri: str, exists: bool) -> None:
+    """All files but the lock, which has the number of a process: the index of a Data.fs and its pack, too."""
+    directory = tmp_path / "data"
+    if exists or uri.startswith("file"):
+        directory.mkdir(mode=0o755)
+    app = site_of(uri.format(directory), write)
+    for _ in range(2):
+        assert ask(app).status_int == 200
+    pool(uri.format(directory)).db.pack()
+    close_all()
+    files = {file.name: oct(file.stat().st_mode & 0o777) for file in directory.iterdir() if file.is_file()}
+    files.pop("Data.fs.lock", None)
+    assert len(files) >= (1 if uri.startswith("sqlite") else 4)
+    assert set(files.values()) == {"0o600"}, files
+
+
 def test_zeo_goes_away_and_comes_back(tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Outage, "PAUSE", 0.05)
     server = ZEO(tmp_path)

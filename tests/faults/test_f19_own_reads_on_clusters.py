@@ -41,6 +41,8 @@ ORDER = SQL_ORDER.replace("retry", "causal retry")
 VISITORS = 3
 LATE = 200
 """Milliseconds by which one node of Patroni applies changes late while it is a replica."""
+LOST_FILES = 12
+"""Files of the write-ahead log that a backup lacks. To make a replica ends one, so that fewer are soon reached."""
 _visits = count(1)
 
 
@@ -145,6 +147,10 @@ class Browsers(Visitors):
     def __init__(self, routes: Sequence[tuple[int, int]], *, names_differ: bool) -> None:
         super().__init__(routes, "seen", tells=True)
         self.names_differ = names_differ
+        self.jars: list[dict[str, str]] = []
+        """The cookies of a browser after each turn."""
+        self.returning: Iterator[dict[str, str]] | None = None
+        """The cookies with which browsers begin their turns, one after the other; None if they go on with them."""
 
     def turns(self) -> Callable[[Client, Client], None]:
         cookies: dict[str, str] = {}
@@ -164,6 +170,9 @@ class Browsers(Visitors):
             return {"Cookie": "; ".join(f"{name}={value}" for name, value in shown.items())} if cookies else {}
 
         def turn(write: Client, read: Client) -> None:
+            if self.returning is not None:
+                cookies.clear()
+                cookies.update(next(self.returning))
             headers, written = sent(), []
             for _ in range(AT_ONCE):
                 written.append(self.write(write, headers))
@@ -174,6 +183,7 @@ class Browsers(Visitors):
             for id in ids * AT_ONCE:
                 take(self.read(read, id, sent()))
                 time.sleep(BETWEEN)
+            self.jars.append(dict(cookies))
 
         return turn
 
@@ -292,7 +302,8 @@ def test_browsers(
     what: str,
 ) -> None:
     """One of two replicas is late, and the answers to a browser arrive in any order. Or the database is restored
-    besides, so that browsers tell of positions to which the primary comes again later, or never."""
+    besides, so that browsers tell of positions to which the primary comes again later, or never: at each turn one
+    that was not there since."""
     need_packages("psycopg2", "sqlalchemy", "zope.sqlalchemy")
     with ExitStack() as stack:
         primary, replicas = stack.enter_context(replicated(servers_dir, missing, [TABLES], (0, LATE)))
@@ -313,10 +324,15 @@ def test_browsers(
         with visitors.visiting():
             visitors.have_read(100)
             if is_restored:
-                primary.ask("INSERT INTO ledger SELECT 'lost' FROM generate_series(1, 20000)", "site")
+                for _ in range(LOST_FILES):
+                    primary.ask("INSERT INTO ledger VALUES ('lost'); SELECT pg_switch_wal()", "site")
+                lost = primary.ask("SELECT pg_current_wal_insert_lsn()")
+                known = len(visitors.jars) + VISITORS
                 visitors.have_read(len(visitors.pages) + 100)  # they are told of positions behind it
+                visitors.returning = cycle(visitors.jars[known:])  # each is away until its turn comes
                 restore(primary, backup, replicas)
                 assert primary.ask("SELECT count(*) FROM ledger WHERE id = 'lost'", "site") == "0"
+                assert primary.ask(f"SELECT pg_current_wal_insert_lsn() < '{lost}'") == "t"
                 visitors.pages.clear()
             visitors.have_read(READS)
         figures("F19", f"browsers, {what}", f"with causal {visitors.tell()}")

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, event
+from sqlalchemy.engine import make_url
 
 from around_a_view import ask
 from faults.length import length
 from pipeline import Request, Response
 from pipeline.database import sql_databases
-from servers.sql_places import Place, do, on_each_driver, place, raw, site
+from servers.sql_places import MARIADB, POSTGRES, Place, do, on_each_driver, on_postgres, place, raw, site
 
 __all__ = ["place"]
 
@@ -47,6 +48,7 @@ LOOK = {
     ),
 }
 """Queries for all that a session keeps."""
+TRIGGERED = "CREATE TRIGGER on_insert BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION on_insert()"
 LEFT = {
     "postgres": (
         "SET ROLE pg_read_all_data",
@@ -115,6 +117,76 @@ MADE = {
     "mariadb": ("CREATE FUNCTION leave_it(v text) RETURNS text BEGIN SET @user = v; RETURN v; END",),
 }
 """Functions that leave something."""
+BODY = "LANGUAGE plpgsql {kind} AS $$ BEGIN PERFORM set_config('app.user', 'alice', false); RETURN 'a'; END $$"
+STABLE = f"CREATE FUNCTION stable() RETURNS text {BODY.replace('{kind}', 'STABLE')}"
+ON_T2 = "CREATE TABLE t2 (v text{})"
+UNSEEN: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
+    "postgres": (
+        (("CREATE VIEW seen AS SELECT leave('alice') AS v",), "SELECT v FROM seen"),
+        (("CREATE VIEW seen AS SELECT set_config('app.user', 'alice', false) AS v",), "SELECT v FROM seen"),
+        (("CREATE VIEW seen AS SELECT pg_advisory_lock(7)::text AS v",), "SELECT v FROM seen"),
+        ((ON_T2.format(", w text DEFAULT leave('alice')"),), "INSERT INTO t2 (v) VALUES ('a')"),
+        ((ON_T2.format(" CHECK (leave(v) = v)"),), "INSERT INTO t2 VALUES ('alice')"),
+        (
+            (ON_T2.format(""), "CREATE RULE r AS ON INSERT TO t2 DO ALSO SELECT leave('alice')"),
+            "INSERT INTO t2 VALUES ('a')",
+        ),
+        (("CREATE DOMAIN mine AS text CHECK (leave(VALUE) = VALUE)",), "SELECT CAST('alice' AS mine)"),
+        (
+            (
+                "CREATE FUNCTION two(a text, b text) RETURNS text LANGUAGE sql AS $$ SELECT leave(a) $$",
+                "CREATE OPERATOR === (FUNCTION = two, LEFTARG = text, RIGHTARG = text)",
+            ),
+            "SELECT CAST('alice' AS text) === CAST('b' AS text)",
+        ),
+        (
+            (
+                "CREATE FUNCTION next(state text, v text) RETURNS text LANGUAGE sql AS $$ SELECT leave(v) $$",
+                "CREATE AGGREGATE total(text) (SFUNC = next, STYPE = text)",
+            ),
+            "SELECT total('alice')",
+        ),
+        (
+            ("CREATE FUNCTION total(v text) RETURNS text LANGUAGE sql AS $$ SELECT leave(v) $$",),
+            "SELECT total('alice')",
+        ),
+        ((STABLE,), "SELECT stable()"),
+        (
+            (STABLE, "CREATE FUNCTION chain() RETURNS text LANGUAGE sql STABLE AS $$ SELECT public . stable () $$"),
+            "SELECT chain()",
+        ),
+        (
+            (
+                f"CREATE FUNCTION fixed(v text) RETURNS text {BODY.replace('{kind}', 'IMMUTABLE')}",
+                "CREATE INDEX i ON t (fixed(v))",
+            ),
+            "INSERT INTO t VALUES ('alice')",
+        ),
+        (
+            (
+                'CREATE FUNCTION "Mine"(v text) RETURNS text LANGUAGE sql AS $$ SELECT leave(v) $$',
+                "CREATE FUNCTION on_insert() RETURNS trigger LANGUAGE plpgsql AS "
+                '$$ BEGIN NEW.v := "Mine"(NEW.v); RETURN NEW; END $$',
+                TRIGGERED,
+            ),
+            "INSERT INTO t (v) VALUES ('alice')",
+        ),
+        ((), "UPDATE pg_settings SET setting = '12345' WHERE name = 'statement_timeout'"),
+    ),
+    "mariadb": (
+        (("CREATE VIEW seen AS SELECT leave_it('alice') AS v",), "SELECT v FROM seen"),
+        (("CREATE VIEW seen AS SELECT GET_LOCK('left', 0) AS v",), "SELECT v FROM seen"),
+        (
+            ("CREATE FUNCTION total(v text) RETURNS text BEGIN SET @user = v; RETURN v; END",),
+            "SELECT total('alice')",
+        ),
+        (
+            ("CREATE TRIGGER i BEFORE INSERT ON t FOR EACH ROW BEGIN SET NEW.v = `leave_it`(NEW.v); END",),
+            "INSERT INTO t (v) VALUES ('alice')",
+        ),
+    ),
+}
+"""What a database has, and a statement in whose text no function is named that is known to leave something."""
 MIXTURES = length(short=30, full=300)
 TRIGGER = {
     "postgres": (
@@ -157,9 +229,10 @@ def seen(connection: Any, place: Place) -> list[Any]:
     return [[tuple(row) for row in connection.exec_driver_sql(query)] for query in LOOK[place.kind]]
 
 
-def fresh(place: Place) -> list[Any]:
-    """Return what a new session has."""
-    place.do(*MADE.get(place.kind, ()))
+def fresh(place: Place, made: bool = False) -> list[Any]:
+    """Return what a new session has. Make the functions before, unless they are ``made`` already."""
+    if not made:
+        place.do(*MADE.get(place.kind, ()))
     engine = create_engine(place.url)
     try:
         with engine.connect() as connection:
@@ -194,6 +267,36 @@ def test_nothing_is_left(place: Place, way: Any) -> None:
         if status != 200 or now != expected:
             found[statement] = status, now
     assert found == {}
+
+
+@pytest.mark.parametrize(("place", "made", "statement"), [
+    pytest.param(of.values[0], made, statement, marks=of.marks, id=f"{of.id}: {(*made, statement)[0]:.60}")
+    for of in (POSTGRES, MARIADB)
+    for made, statement in UNSEEN[str(of.id)]
+], indirect=["place"])
+def test_nothing_is_left_by_what_the_text_does_not_say(
+    place: Place, made: tuple[str, ...], statement: str
+) -> None:
+    """Functions that views, rules, defaults, constraints and operators call, and a ``total`` of the site."""
+    expected = fresh(place)
+    place.do(*made)
+    try:
+        assert (run(place, do(statement)), from_pool(place)) == (200, expected)
+    finally:  # the triggers of all databases of MariaDB are asked for
+        place.do(*(["DROP TRIGGER i"] if made and "CREATE TRIGGER i " in made[0] else []))
+
+
+@on_postgres
+def test_a_policy_leaves_nothing(place: Place) -> None:
+    fresh(place)
+    role = f"visitor_{place.name}"
+    place.do(
+        *(f'CREATE ROLE "{role}" LOGIN', f'GRANT ALL ON t TO "{role}"', "ALTER TABLE t ENABLE ROW LEVEL SECURITY"),
+        "CREATE POLICY p ON t USING (leave(v) = v)",
+    )
+    place = place._replace(url=make_url(place.url).set(username=role).render_as_string())
+    expected = fresh(place, made=True)
+    assert (run(place, do("SELECT v FROM t")), from_pool(place)) == (200, expected)
 
 
 @on_each_driver

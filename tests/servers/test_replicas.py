@@ -28,8 +28,8 @@ from pipeline import Pipeline, Response
 from pipeline.auth.keys import read_keys
 from pipeline.auth.sessions import SignedCookie
 from pipeline.checking.stored import of_cluster
-from pipeline.database import sql_sessions
-from pipeline.database.replicas import Replica
+from pipeline.database import replicas, sql_sessions
+from pipeline.database.replicas import PAUSE, Replica
 from pipeline.database.sql_databases import _databases, close_all
 from pipeline.elements.causal import COOKIE, HEADER, causal
 from pipeline.elements.errors import errors
@@ -377,6 +377,28 @@ def test_a_position_that_the_primary_never_comes_to_is_replaced(site: Site) -> N
     ports = {one.port for one in site.standbys}
     wait_until(lambda: site.ask("/", future)[0] in ports, 5, "a replica is read")
     assert position <= cookie.loads(site.ask("/", future)[2])[0][name] < position + 2**20
+
+
+def test_a_commit_at_a_position_that_was_doubted_before_is_not_missed(site: Site, monkeypatch: Any) -> None:
+    """As after a backup was restored: a visitor tells of a position of before, and the primary comes there."""
+    is_postgres = DRIVERS[site.driver] == "postgresql"
+    cookie = SignedCookie(COOKIE, "what is written", read_keys(str(site.keys)), 60)
+    ((name, position),) = cookie.loads(site.ask("/insert/mine", method="POST")[2])[0].items()
+    told = str(cookie.serializer.dumps({name: position + (2**20 if is_postgres else 1)}))
+    assert site.ask("/", told)[0] == site.primary.port
+    time.sleep(2 * PAUSE)
+    monkeypatch.setattr(replicas, "PAUSE", 5.0)
+    time.sleep(2 * PAUSE)
+    for one in site.standbys:
+        one.pause(True)
+    try:
+        if is_postgres:
+            site.primary.ask("SELECT pg_logical_emit_message(false, '', repeat('a', 1048576))", "site")
+        site.primary.ask("INSERT INTO t VALUES ('other')", "site")
+        assert site.ask("/", told)[1] == 3
+    finally:
+        for one in site.standbys:
+            one.pause(False)
 
 
 def test_nobody_misses_a_commit_whose_place_is_not_known(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.schema import CreateTable
 
 from around_a_view import ask, end, start
 from pipeline import Pipeline, Request, Response, element
 from pipeline.database import sql_databases as module
+from pipeline.database.sql_jobs import TABLE
 from pipeline.database.transactions import read_afresh
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
@@ -593,3 +596,15 @@ def test_time_outs_last_as_long_as_the_connection(place: Place) -> None:
     for _ in range(2):
         ask(app)
         assert seen == expected[place.kind]
+
+
+@on_mariadb
+def test_the_arguments_of_a_job_are_stored_whole(place: Place) -> None:
+    """Without its strict mode MariaDB cuts what a column has no room for, and says nothing."""
+    long = "x" * 100_000
+    place.do(
+        "SET sql_mode = ''",
+        str(CreateTable(TABLE).compile(dialect=mysql.dialect())),
+        f"INSERT INTO pipeline_jobs (name, arguments, failed, error) VALUES ('a', '{long}', 0, '')",
+    )
+    assert place.look("SELECT LENGTH(arguments) FROM pipeline_jobs") == [100_000]

@@ -33,6 +33,7 @@ from servers.sql_places import (
     do,
     fail,
     on_each_driver,
+    on_mariadb,
     place,
     raw,
     site,
@@ -199,6 +200,45 @@ def test_r2a_a_commit_that_the_pipeline_does_not_see_is_not_made_twice(
         assert place.look("SELECT count(*) FROM a1") == [0]
     else:
         assert place.look() == ["a1", "was"], "once, and nothing of what followed it"
+
+
+@pytest.mark.parametrize("what", ["a view", "total()"])
+@pytest.mark.parametrize("place", [POSTGRES, MARIADB], indirect=True)
+def test_r2a_a_query_that_changes_something_unseen_is_not_made_twice(place: Place, what: str) -> None:
+    how = {
+        "postgres": "int LANGUAGE sql AS $$ INSERT INTO t VALUES ('a' || random()) RETURNING 1 $$",
+        "mariadb": "int MODIFIES SQL DATA BEGIN INSERT INTO t VALUES (CONCAT('a', RAND())); RETURN 1; END",
+    }[place.kind]
+    place.do(f"CREATE FUNCTION total() RETURNS {how}", "CREATE VIEW seen AS SELECT total() AS v")
+    attempts: list[int] = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        do("SELECT total()" if what == "total()" else "SELECT v FROM seen")(request)
+        request.tm.commit()
+        fail(request)
+
+    answer = ask(site(place, view))
+    assert (answer.headers.get("X-Outcome"), attempts, len(place.look())) == ("committed", [1], 2)
+
+
+@pytest.mark.parametrize("engine", ["InnoDB", "MyISAM", "Aria"])
+@on_mariadb
+def test_r2a_what_a_rollback_leaves_stored_is_not_made_twice(place: Place, engine: str) -> None:
+    """A table of MyISAM, or of Aria, has no transactions."""
+    place.do(f"CREATE TABLE log (v text) ENGINE={engine}")
+    attempts: list[int] = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        do("INSERT INTO log VALUES ('a')")(request)
+        if request.attempt == 1:
+            fail(request)
+
+    answer = ask(site(place, view))
+    assert (answer.status_int, attempts) == ((200, [1, 2]) if engine == "InnoDB" else (500, [1]))
+    assert answer.headers.get("X-Outcome") == (None if engine == "InnoDB" else "committed")
+    assert place.look("SELECT v FROM log") == ["a"]
 
 
 def case_expression(request: Request) -> None:

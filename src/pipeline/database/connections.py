@@ -24,14 +24,8 @@ TAKES_NO_WRITES = frozenset({"0A000", "25006", 1290, 1836})
 MySQL. RelStorage asks PostgreSQL for a mode that a replica does not have (0A000)."""
 
 
-class Here(threading.local):
-    """The state of this thread."""
-
-    is_collecting = False
-    """True while the collector of garbage runs finalizers in it."""
-
-
-here = Here()
+here = threading.local()
+"""``is_collecting`` is True while the collector of garbage runs finalizers in this thread."""
 
 
 def note_collection(phase: str, info: object) -> None:
@@ -82,7 +76,7 @@ class RequestConnection(Connection):  # type: ignore[misc]
         tm = self.transaction_manager
         if tm is None:
             raise ConnectionStateError(f"{obj!r:.200} was changed, but its connection is closed")
-        if here.is_collecting:
+        if getattr(here, "is_collecting", False):
             tm.must_discard = True
             raise ConnectionStateError(
                 f"{type(obj).__qualname__} was changed by a finalizer (__del__, or the callback of a weak "

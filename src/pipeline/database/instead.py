@@ -1,4 +1,5 @@
-"""Copies in the place of databases, for tools that must leave a site as it is, such as ``pipeline prove``.
+"""Copies in the place of databases, for tools that must leave a site as it is, such as ``pipeline prove``; and
+files that are opened read-only, for commands that only look at a site while another process, its server, has them.
 
 Every storage is opened through ``storage`` here. Connections of SQLAlchemy have an event for this, ``do_connect``.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from pipeline.database import forks
@@ -42,3 +44,17 @@ def of_databases(copy: Copy) -> Iterator[None]:
             forks.close_all()
         finally:
             _copy = None
+
+
+tell_locked: ContextVar[Callable[[str], None] | None] = ContextVar("tell_locked", default=None)
+"""Called with the path of each file that is opened read-only since another process has it; None: none is."""
+
+
+@contextmanager
+def read_only_if_locked(tell: Callable[[str], None]) -> Iterator[None]:
+    """Have this thread open files that other processes have open, read-only, and tell which."""
+    token = tell_locked.set(tell)
+    try:
+        yield
+    finally:
+        tell_locked.reset(token)

@@ -22,8 +22,8 @@ OF_ONE_PROCESS = ("file", "memory", "demo")
 ALONE = (
     "one process has {} for itself. Several share a database server: zeo:// or postgres:// (docs/howto/data.rst)"
 )
-DIRECTORIES = ("blobstorage_dir", "blob_dir", "cache_local_dir", "var")
-"""Options of URIs that name a directory: of blobs, or of the caches of RelStorage and of ZEO."""
+DIRECTORIES = ("blobstorage_dir", "blob_dir", "cache_local_dir", "data_dir", "var")
+"""Options of URIs that name a directory: of blobs, of SQLite, or of the caches of RelStorage and of ZEO."""
 
 
 OF_FILES = ("file", "memory", "sqlite")
@@ -45,8 +45,6 @@ def files_of(uri: str) -> Iterator[str]:
     parts = urlsplit(uri)
     if parts.scheme == "file" and (path := parts.netloc + parts.path):  # file://Data.fs is a relative path
         yield unquote(path)
-    if parts.scheme == "sqlite" and parts.path:
-        yield f"{unquote(parts.path)}/"
     options = dict(parse_qsl(parts.query))
     yield from (f"{options[name]}/" for name in DIRECTORIES if options.get(name))
 
@@ -58,6 +56,8 @@ def make_directories(uri: str) -> None:
             os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700)
+    for name in re.findall("[?&]data_dir=([^&]+)", uri):
+        make_file(f"{unquote(name)}/main.sqlite3")
 
 
 def make_file(path: str, mode: int = 0o600) -> None:
@@ -82,7 +82,10 @@ def facts_of_uris(uris: Iterable[str], probe: Callable[[Any], object]) -> Facts:
 
 def sqlite_file(url: str) -> str | None:
     """Return the file of a URL of SQLAlchemy, or None."""
-    path = unquote(url.partition("?")[0].partition(":///")[2])
+    place, _, query = url.partition("?")
+    path, options = unquote(place.partition(":///")[2]), dict(parse_qsl(query.lower()))
+    if path.startswith("file:") and options.get("uri") in ("true", "1") and options.get("mode", "rwc") == "rwc":
+        path = urlsplit(path).path
     return path if scheme_of(url) == "sqlite" and path and not path.startswith((":", "file:")) else None
 
 

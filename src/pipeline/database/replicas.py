@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from itertools import count
 from math import inf
 from threading import Event, Lock, Thread, Timer
@@ -57,15 +58,16 @@ class Replica:
         self.watching: Any = None
         """The driver's connection of the thread."""
         self.primary: Any = None
-        """An engine for a thread that asks the primary."""
+        """An engine for what asks the primary."""
         self.max_lag = inf
         self.noted: deque[tuple[float, int]] = deque()
         """The positions of the primary of late, each with its time. One at most is older than ``max_lag``."""
         self.asked = Event()
-        """Set when the primary has told its position, or cannot be reached, since the thread was started."""
+        """Set when the primary has told its position, or cannot be reached, since its thread was started."""
         self.answered = -inf
         """When the replica answered last, in the time of ``time.monotonic``."""
-        self.thread: Thread | None = None
+        self.watch: object = None
+        """Stands for the threads that look at the servers now, or None."""
         self.lock = Lock()
 
     def is_up(self) -> bool:
@@ -73,49 +75,45 @@ class Replica:
         if time.monotonic() - self.answered < SILENT:
             return True
         with self.lock:
-            if self.thread is None:
-                self.asked = Event()
-                self.thread = Thread(target=self.watch, name="pipeline.sql.replica", daemon=True)
-                self.thread.start()
-                # In a thread of its own: a primary that hangs must not make the replica seem silent.
-                Thread(target=self.watch_primary, name="pipeline.sql.primary", daemon=True).start()
+            if self.watch is None:
+                self.asked, self.watch = Event(), object()
+                # Two threads: a primary that hangs must not make the replica seem silent.
+                for name, look in (("replica", self.look), ("primary", self.look_at_primary)):
+                    thread = Thread(target=self.run, args=(self.watch, look), name=f"pipeline.sql.{name}")
+                    thread.daemon = True
+                    thread.start()
         return False
 
-    def watch(self) -> None:
-        """Look at the replica until ``stop`` is called."""
-        me, connection = self.thread, None
-        self.asked.wait(SILENT)
-        while self.thread is me:
+    def run(self, watch: object, look: Callable[[Connection | None], Connection | None]) -> None:
+        """Look at a server until ``stop`` is called."""
+        connection = None
+        while self.watch is watch:
+            connection = look(connection)
             time.sleep(PAUSE)
-            alarm = Timer(SILENT, self.cut)
-            alarm.daemon = True
-            alarm.start()
-            connection = self.look(connection)
-            alarm.cancel()
         if connection is not None:
             connection.close()
 
-    def watch_primary(self) -> None:
-        """Note the position of the primary until ``stop`` is called. Without an answer nothing is noted."""
-        me, connection = self.thread, None
-        while self.thread is me:
-            try:
-                connection = connection or self.primary.connect()
-                now = time.monotonic()
-                position = self.ask(connection.connection.driver_connection, self.database.dialect.position)
-                self.noted.append((now, position))
-            except Exception:  # the requests that write say so
-                if connection is not None:
-                    connection.invalidate()
-                connection = None
-            self.asked.set()
-            time.sleep(PAUSE)
-        if connection is not None:
-            connection.close()
+    def look_at_primary(self, connection: Connection | None) -> Connection | None:
+        """Note the position of the primary. Without an answer nothing is noted."""
+        try:
+            connection = connection or self.primary.connect()
+            now = time.monotonic()
+            position = self.ask(connection.connection.driver_connection, self.database.dialect.position)
+            self.noted.append((now, position))
+        except Exception:  # the requests that write say so
+            if connection is not None:
+                connection.invalidate()
+            connection = None
+        self.asked.set()
+        return connection
 
     def look(self, connection: Connection | None) -> Connection | None:
         """Ask the replica for its position. Return the connection for the next time, or None if it is lost."""
+        self.asked.wait(SILENT)
         needed = self.needed(time.monotonic() - self.max_lag)
+        alarm = Timer(SILENT, self.cut)
+        alarm.daemon = True
+        alarm.start()
         try:
             if connection is None:
                 connection = self.engine.connect()
@@ -128,6 +126,8 @@ class Replica:
             if connection is not None:
                 connection.invalidate()
             return None
+        finally:
+            alarm.cancel()
         self.answered = time.monotonic()
         self.database.outage.end()
         return connection
@@ -152,12 +152,12 @@ class Replica:
 
     def leave_out(self, error: BaseException) -> None:
         self.answered = -inf
-        if self.thread is not None:
+        if self.watch is not None:
             self.database.outage.begin(error, "cannot be read as a replica")
 
     def stop(self) -> None:
         """Stop looking, until a request needs the replica."""
-        self.thread, self.answered = None, -inf
+        self.watch, self.answered = None, -inf
 
     def connect(self, position: int) -> Connection | None:
         """Return a connection to the replica, or None if it cannot be reached or does not have the position yet."""
@@ -233,15 +233,27 @@ class Replicas:
         return self.primary.open_session(request)
 
     def needed(self, told: int) -> int:
-        """Return the position that a replica must have. If the primary is not where a visitor told, since it was
-        restored or replaced, or the place is not known, this is where it was when it was asked afterwards."""
+        """Return the position that a replica must have. If the primary was not where a visitor told when it was
+        asked afterwards, as it was restored or replaced, or the place is not known, it is asked where it is now:
+        another commit may have come to the same place since (R15)."""
         noted, reached = max((one.noted[-1] for one in self.replicas if one.noted), default=(0.0, told))
         if told > reached:
             if len(self.doubted) >= MOST_DOUBTED:  # most do not tell theirs again. The others read the primary
                 self.doubted.clear()
-            return reached if self.doubted.setdefault(told, time.monotonic()) < noted else told
+            if self.doubted.setdefault(told, time.monotonic()) >= noted:
+                return told
+            try:
+                return min(told, self.ask_primary())
+            except Exception:  # the request that reads the primary says so
+                return told
         self.doubted.pop(told, None)
         return told
+
+    def ask_primary(self) -> int:
+        """Return where the primary is now."""
+        with self.replicas[0].primary.connect() as connection:
+            position = self.primary.dialect.position
+            return self.replicas[0].ask(connection.connection.driver_connection, position)
 
     def open_primary(self, request: Any) -> Session:
         """Open a session on the primary. If the request has begun on a replica, it is tried again."""

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import Connection, create_engine, event
+from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import InvalidatePoolError, OperationalError, SQLAlchemyError
@@ -32,24 +32,28 @@ from pipeline.database.sql_dialects import SQLITE, dialect_of, time_outs
 from pipeline.database.sql_drivers import CONNECTING, execute
 from pipeline.database.sql_errors import Judge, hide_values
 from pipeline.database.sql_sessions import (
+    BOUND,
+    CALLED,
     CLOSE_AT_END,
+    END_READING_BY,
     Bound,
     Commits,
     RequestConnection,
     before_commit,
     before_end,
-    leave_connection_to_parent,
-    on_checkin,
     refuse_autocommit_option,
     set_isolation_level,
     watch_statement,
 )
+from pipeline.database.statements import CHANGES, COMPUTING, READS
 from pipeline.database.transactions import DatabaseRequest, Manager, begin
 from pipeline.database.written import short_name
 from pipeline.interfaces import CommitUncertain, ConfigurationError, Unavailable
 
 log = logging.getLogger("pipeline.sql")
 
+UNSEEN = frozenset({READS})
+"""The functions that count as called by each request."""
 KNOWN_FOR = 60.0
 """Seconds for which it is known what a function and the triggers of a database leave in a session."""
 
@@ -109,12 +113,12 @@ class Database:
         self.in_use: set[Manager] = set()
         self.bounds: set[Bound] = set()
         """The sessions that requests use."""
-        self.connections: WeakSet[Connection] = WeakSet()
-        """The connections that requests have taken from the engine."""
         self.functions: dict[str, bool] = {}
         """The functions that were called, and whether they may leave something in their session."""
         self.functions_until = 0.0
         """When the database is asked for them again, in the time of ``time.monotonic``."""
+        self.reads_change = False
+        """True if what looks like a read may change something, by a view or a function of the database."""
         self.records: WeakSet[Any] = WeakSet()
         """The connections to the database, each as the pool keeps it."""
         self._listen()
@@ -138,7 +142,7 @@ class Database:
         dialect.set_isolation_level = partial(set_isolation_level, dialect.set_isolation_level)
         event.listen(self.engine, "set_engine_execution_options", refuse_autocommit_option)
         self.engine._has_events = False  # this one is called in any case
-        event.listen(self.engine, "checkin", on_checkin)
+        event.listen(self.engine, "checkin", self.on_checkin)
         event.listen(self.engine, "connect", self.on_connect)
         if self.twophase:
             event.listen(self.engine, "first_connect", self.tell_in_doubt)
@@ -191,6 +195,22 @@ class Database:
         if self.at_connect:
             execute(connection, *self.at_connect)
             connection.commit()  # otherwise PostgreSQL undoes the settings with the first rollback
+        self.leaves(connection, UNSEEN)
+
+    def on_checkin(self, connection: Any, record: Any) -> None:
+        """Return a connection to the state in which the next request takes it, or close it."""
+        bound = record.info.pop(BOUND, None)
+        if bound is not None and bound.changed:
+            bound.note_end(connection)
+        end_reading = record.info.pop(END_READING_BY, None)
+        called = record.info.pop(CALLED, UNSEEN)
+        if record.info.pop(CLOSE_AT_END, False) or (connection and self.leaves(connection, called)):
+            record.invalidate()
+        elif end_reading is not None and connection is not None:
+            try:
+                execute(connection, end_reading)
+            except Exception as error:  # most likely the connection is lost; it must not be used again
+                record.invalidate(error)
 
     def tell_in_doubt(self, connection: Any, record: object) -> None:
         """Log the transactions that another process has prepared, and how an operator ends them (R4)."""
@@ -304,24 +324,32 @@ class Database:
         )
 
     def leaves(self, connection: Any, called: frozenset[str]) -> bool:
-        """Return whether one of these functions may leave something in its session, such as a setting or a lock.
-        The database is asked for each once in a while, on the driver's connection, which has no transaction."""
+        """Return whether one of these functions, or one that any statement calls unseen, may leave something in its
+        session, such as a setting or a lock. The database is asked for each once in a while, on the driver's
+        connection, which has no transaction."""
+        if not self.dialect.leaving:
+            return False
         now = time.monotonic()
         if now >= self.functions_until:  # one may have been replaced, and a trigger made
             self.functions, self.functions_until = {}, now + KNOWN_FOR
         known = self.functions
-        unknown = called - known.keys()
-        if unknown and self.dialect.leaving:
+        unknown = (called | UNSEEN) - known.keys()
+        if unknown:
+            lists = {"names": unknown, "computing": COMPUTING}
+            quoted = {name: ", ".join(f"'{one}'" for one in names) for name, names in lists.items()}
             cursor = connection.cursor()
             try:
-                cursor.execute(self.dialect.leaving.format(names=", ".join(f"'{name}'" for name in unknown)))
+                cursor.execute(self.dialect.leaving.format(**quoted))
                 found = {str(row[0]).lower() for row in cursor.fetchall()}
                 cursor.close()
-                connection.rollback()
             except Exception:  # most likely the connection is lost
                 return True
+            finally:
+                with suppress(Exception):
+                    connection.rollback()
             known.update((name, name in found) for name in unknown)
-        return any(known.get(name, False) for name in called)
+            self.reads_change = CHANGES in found
+        return known[READS] or any(known.get(name, False) for name in called)
 
     def connections_in_use(self) -> list[Any]:
         """Return the driver's connections that requests have taken."""
@@ -334,8 +362,6 @@ class Database:
             self.replica.forget()
         for bound in self.bounds:
             bound.leave_to_parent()
-        for connection in self.connections:
-            leave_connection_to_parent(connection)
         for record in self.records:
             forks.keep(record, record.fairy_ref and record.fairy_ref())
             if record.dbapi_connection is not None:
@@ -345,7 +371,6 @@ class Database:
                 except Exception:  # most likely the parent has closed it
                     log.debug("a connection of the parent process is not cut off", exc_info=True)
         self.bounds.clear()
-        self.connections.clear()
         self.records.clear()
         for tm in self.in_use:
             forks.keep(tm, tm._txn)

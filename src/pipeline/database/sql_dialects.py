@@ -91,9 +91,13 @@ class Dialect:
     """Query for the position of a replica: it has all commits up to there. Without a row if it is not a replica."""
     slack: int = 0
     """Difference of the two positions for a replica that has all commits, at most."""
+    kept: str = ""
+    """Query, behind a rollback, for a number that is not 0 if some changes could not be taken back."""
     leaving: str = ""
-    """Query for those of the functions ``{names}`` that may leave something in their session; "" if none does. The
-    name "all triggers" stands for the triggers of the database."""
+    """Query for those of the functions ``{names}`` that may leave something in their session; "" if none does. It
+    also finds "all writes" and "all reads" if such a statement may call one unseen, by a trigger or a view, and
+    "all changes" if a read may change something so. ``{computing}`` are names of functions that are not asked for.
+    """
     errors: Errors = field(default_factory=Errors)
 
 
@@ -120,22 +124,43 @@ POSTGRESQL = Dialect(
     f" (pg_control_recovery()).min_recovery_end_timeline) * 2.0 ^ {LINE}"
     " + pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0') WHERE pg_is_in_recovery()",
     slack=40,  # the header of a page of the log, which the primary counts before it has written behind it
-    # Those that PostgreSQL does not know to leave alone whatever they find, without its own that end with the
-    # transaction or only count; and triggers that call one of these, or whose text has a statement that does so.
-    leaving=r"""WITH leaving AS (SELECT lower(proname) AS name FROM pg_catalog.pg_proc
-        WHERE provolatile = 'v' AND prorettype <> 'trigger'::regtype AND NOT (
-            pronamespace = 'pg_catalog'::regnamespace AND proname IN (
-                'random', 'gen_random_uuid', 'clock_timestamp', 'timeofday', 'pg_sleep', 'pg_notify',
-                'nextval', 'currval', 'lastval', 'setval', 'pg_advisory_xact_lock', 'pg_advisory_xact_lock_shared',
-                'pg_try_advisory_xact_lock', 'pg_try_advisory_xact_lock_shared')))
+    # A function whose body is known may leave something by a statement in it, or by a function that it calls; any
+    # other if it is volatile, but for some that end with the transaction or only count. What rules, defaults,
+    # constraints and policies call is read as PostgreSQL stores it.
+    leaving=r"""WITH RECURSIVE functions AS (SELECT pg_proc.oid, lower(proname) AS name, prosrc AS body,
+            lower(regexp_replace(prosrc, '["\s]', '', 'g')) AS calls,
+            pg_proc.oid >= 16384 AND prosrc <> '' AND lanname IN ('sql', 'plpgsql') AS is_known,
+            provolatile = 'v' AND NOT (prorettype = 'trigger'::regtype AND lanname IN ('internal', 'c')) AS changes
+        FROM pg_catalog.pg_proc JOIN pg_catalog.pg_language ON pg_language.oid = prolang
+        WHERE NOT (lanname IN ('internal', 'c') AND proname IN (
+            'random', 'gen_random_uuid', 'clock_timestamp', 'timeofday', 'pg_sleep', 'pg_notify',
+            'nextval', 'currval', 'lastval', 'setval', 'pg_advisory_xact_lock', 'pg_advisory_xact_lock_shared',
+            'pg_try_advisory_xact_lock', 'pg_try_advisory_xact_lock_shared',
+            'gen_random_bytes', 'gen_salt', 'uuid_generate_v1', 'uuid_generate_v1mc', 'uuid_generate_v4'))),
+        leaving AS (SELECT oid, name FROM functions WHERE CASE WHEN is_known
+            THEN body ~* '(^|;|\m(begin|then|else|loop))\s*(set|listen|prepare|declare\s+\w+\s.*\mhold)\M'
+                OR body ~* '\m(temp|temporary|execute|pg_settings)\M'
+            ELSE changes END
+        UNION SELECT functions.oid, functions.name FROM functions JOIN leaving
+            ON is_known AND strpos(calls, leaving.name || '(') > 0),
+        trees AS (SELECT ev_action::text AS tree, ev_type = '1' AS by_reads FROM pg_catalog.pg_rewrite
+            WHERE oid >= 16384 AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend
+                WHERE classid = 'pg_class'::regclass AND objid = ev_class AND deptype = 'e')
+        UNION ALL SELECT adbin::text, false FROM pg_catalog.pg_attrdef
+        UNION ALL SELECT conbin::text, contypid <> 0 FROM pg_catalog.pg_constraint
+        UNION ALL SELECT concat(indexprs, indpred), false FROM pg_catalog.pg_index WHERE indexrelid >= 16384
+        UNION ALL SELECT concat(polqual, polwithcheck), true FROM pg_catalog.pg_policy),
+        called AS (SELECT found[1]::oid AS oid, by_reads
+            FROM trees, regexp_matches(tree, ':(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+)', 'g') AS found
+        UNION ALL SELECT tgfoid, false FROM pg_catalog.pg_trigger WHERE NOT tgisinternal
+        UNION ALL SELECT oprcode::oid, true FROM pg_catalog.pg_operator WHERE oid >= 16384
+        UNION ALL SELECT castfunc, true FROM pg_catalog.pg_cast WHERE oid >= 16384
+        UNION ALL SELECT unnest(ARRAY[aggtransfn, aggfinalfn])::oid, true FROM pg_catalog.pg_aggregate
+            WHERE aggfnoid >= 16384
+        UNION ALL SELECT oid, true FROM functions WHERE oid >= 16384 AND name IN ({computing}))
         SELECT name FROM leaving WHERE name IN ({names})
-        UNION SELECT 'all triggers' WHERE 'all triggers' IN ({names}) AND EXISTS (
-            SELECT FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_proc ON pg_proc.oid = tgfoid
-            WHERE NOT tgisinternal AND (
-                prolang NOT IN (SELECT oid FROM pg_language WHERE lanname IN ('internal', 'c', 'plpgsql'))
-                OR prosrc ~* '(^|;|\m(begin|then|else|loop))\s*(set|listen|prepare|declare\s+\w+\s.*\mhold)\M'
-                OR prosrc ~* '\m(temp|temporary|execute)\M' OR EXISTS (
-                    SELECT FROM leaving WHERE prosrc ~* ('\m' || name || '\s*\('))))""",
+        UNION SELECT CASE WHEN by_reads THEN 'all reads' ELSE 'all writes' END FROM called JOIN leaving USING (oid)
+        UNION SELECT 'all changes' FROM called JOIN functions USING (oid) WHERE by_reads AND changes""",
     errors=Errors(
         # Serialization failure, deadlock, a lock that was not free within lock_timeout.
         transient=frozenset({"40001", "40P01", "55P03"}),
@@ -168,11 +193,18 @@ MYSQL = Dialect(
     # MariaDB: server and number of a GTID, domain-server-number. With several domains there is no order.
     position=GTID.replace("gtid", "@@gtid_binlog_pos"),
     replayed=GTID.replace("gtid", "@@gtid_slave_pos") + " AND @@read_only",
+    kept="SELECT @@warning_count",  # a rollback warns of tables without transactions, such as those of MyISAM
     leaving=r"""WITH leaving AS (SELECT lower(routine_name) AS name FROM information_schema.routines
-        UNION SELECT 'get_lock') SELECT name FROM leaving WHERE name IN ({names})
-        UNION SELECT 'all triggers' FROM information_schema.triggers WHERE 'all triggers' IN ({names})
-        AND (action_statement REGEXP '@|(?i)\\bset\\s+(?!new\\b)' OR EXISTS (
-            SELECT 1 FROM leaving WHERE action_statement REGEXP CONCAT('(?i)\\b', name, '\\s*[(]')))""",
+        UNION SELECT 'get_lock'),
+        called AS (SELECT 1 FROM information_schema.routines
+            WHERE routine_schema = DATABASE() AND lower(routine_name) IN ({computing})
+        UNION SELECT 1 FROM information_schema.views JOIN leaving
+            ON view_definition REGEXP CONCAT('(?i)\\b', name, '`?\\s*[(]') WHERE table_schema = DATABASE())
+        SELECT name FROM leaving WHERE name IN ({names})
+        UNION SELECT 'all reads' FROM called UNION SELECT 'all changes' FROM called
+        UNION SELECT 'all writes' FROM information_schema.triggers
+        WHERE action_statement REGEXP '@|(?i)\\bset\\s+(?!new\\b)' OR EXISTS (
+            SELECT 1 FROM leaving WHERE action_statement REGEXP CONCAT('(?i)\\b', name, '`?\\s*[(]'))""",
     errors=Errors(
         transient=frozenset({1213, 1205, 1020}),  # deadlock, lock wait timeout; MariaDB: changed since it was read
         # A statement time-out (MariaDB, MySQL), or it was cancelled; the server takes no writes; its disk is full.

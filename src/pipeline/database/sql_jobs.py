@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, String, Table, Text, delete, insert, select
+from sqlalchemy.dialects.mysql import LONGTEXT
 
 from pipeline.jobs import Stored
 
@@ -14,7 +15,7 @@ TABLE = Table(
     MetaData(),
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("name", String(250), nullable=False),
-    Column("arguments", Text, nullable=False),
+    Column("arguments", Text().with_variant(LONGTEXT, "mysql", "mariadb"), nullable=False),  # TEXT has 64 KiB
     Column("due", Float(53), index=True),
     Column("failed", Integer, nullable=False),
     Column("error", String(250), nullable=False),

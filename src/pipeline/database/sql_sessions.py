@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn, Protocol
-from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import ExceptionContext
@@ -33,9 +33,9 @@ log = logging.getLogger("pipeline.sql")
 CLOSE_AT_END = "pipeline.sql.close_at_end"
 """The key in the ``info`` of a connection that is closed when the request gives it back."""
 CALLED = "pipeline.sql.called"
-"""The key in the ``info`` of a connection for the database, and the functions that its statements have called."""
-TELL = "pipeline.sql.tell"
-"""The key of the ``Commits`` that have to know the position of the database, when the connection is given back."""
+"""The key in the ``info`` of a connection for the functions that its statements have called."""
+BOUND = "pipeline.sql.bound"
+"""The key of the ``Bound`` that has a connection, until the connection is given back."""
 END_READING_BY = "pipeline.sql.end_reading"
 """The key of the statement that lets the connection write again, when it is given back."""
 BY_STATEMENT, BY_DRIVER = "pipeline_statement", "pipeline_driver"
@@ -52,9 +52,7 @@ class Database(Protocol):
     twophase: bool
     dialect: Dialect
     bounds: set[Bound]
-    connections: WeakSet[Connection]
-
-    def leaves(self, connection: Any, called: frozenset[str]) -> bool: ...
+    reads_change: bool
 
 
 class Commits:
@@ -140,12 +138,6 @@ class RequestConnection(Connection):
         return self.bound.info
 
 
-def leave_connection_to_parent(connection: Connection) -> None:
-    """Have every use of a connection raise in this process."""
-    forks.keep(connection)
-    forks.seal(connection, "the connection of a request")
-
-
 @implementer(ISynchronizer)
 class Bound:
     """A session that is bound to a transaction manager."""
@@ -219,14 +211,12 @@ class Bound:
         self.ending = self.committing = self.changed = self.open = self.rolled_back = self.handed_out = False
         self.savepoints = ()
         self.failure = ""
-        if self.commits is not None:
-            self.info[TELL] = self
+        self.info[BOUND] = self
         if self.only_reads():
             if self.on_replica is None:  # a connection to a replica never writes
                 self.info[END_READING_BY] = self.database.dialect.end_reading
             for statement in self.database.dialect.begin_reading:
                 connection.exec_driver_sql(statement)
-        self.database.connections.add(connection)
         connection.__class__ = RequestConnection
         connection.bound = self  # type: ignore[attr-defined]
         if self.database.driver.is_autocommit(self.driver_connection):
@@ -250,7 +240,7 @@ class Bound:
     def before_statement(self, text: str) -> None:
         """Note a statement that may change something. Refuse it (R8) if the database itself would not."""
         statement = statement_of(text)
-        if not statement.is_plain_read:
+        if not statement.is_plain_read or self.database.reads_change:
             if self.only_reads() and (
                 not self.database.dialect.begin_reading or statement.is_unrefused or self.state() == IDLE
             ):
@@ -272,8 +262,7 @@ class Bound:
         if called is None:
             self.info[CLOSE_AT_END] = self.database.is_pooled
         elif called and self.database.is_pooled:
-            before = self.info.get(CALLED)
-            self.info[CALLED] = (self.database, called if before is None else before[1] | called)
+            self.info[CALLED] = self.info.get(CALLED, called) | called
 
     def after_statement(self, text: str) -> None:
         """Notice that the statement has ended the transaction."""
@@ -340,6 +329,18 @@ class Bound:
         """Note that the database has refused COMMIT: nothing is stored."""
         self.committing = False
         self.tm.outcome = self.outcome_before
+
+    def note_end(self, connection: Any) -> None:
+        """Ask for the position of the database, and whether a rollback has left something stored (R2a).
+
+        connection  the driver's, without a transaction; None if it is lost
+        """
+        if self.commits is not None:
+            self.commits.note(connection)
+        if self.database.dialect.kept and not self.tm.outcome and connection is not None:
+            with suppress(Exception):  # most likely the connection is lost
+                if ask(self.database.driver, connection, self.database.dialect.kept):
+                    self.tm.outcome = "committed"
 
     def state(self) -> str:
         """Return the state of the transaction of the database."""
@@ -453,9 +454,11 @@ class Bound:
                 self.on_replica.close()
 
     def leave_to_parent(self) -> None:
-        """Have every use of the session raise in this process (R13)."""
-        forks.keep(self, self.session)
+        """Have every use of the session, and of its connection, raise in this process (R13)."""
+        forks.keep(self, self.session, self.connection)
         forks.seal(self.session, "the session of a request")
+        if self.connection is not None:
+            forks.seal(self.connection, "the connection of a request")
 
 
 @event.listens_for(RequestSession, "after_transaction_create")
@@ -550,19 +553,3 @@ def before_end(connection: Connection, *twophase: object) -> None:
     """Note that the transaction is being ended, by the pipeline or by ``rollback()``."""
     if isinstance(connection, RequestConnection):
         connection.bound.ending = True
-
-
-def on_checkin(connection: Any, record: Any) -> None:
-    """Return a connection to the state in which the next request takes it, or close it."""
-    bound = record.info.pop(TELL, None)
-    if bound is not None and bound.changed:
-        bound.commits.note(connection)
-    end_reading = record.info.pop(END_READING_BY, None)
-    called = record.info.pop(CALLED, None)
-    if record.info.pop(CLOSE_AT_END, False) or (called and connection and called[0].leaves(connection, called[1])):
-        record.invalidate()
-    elif end_reading is not None and connection is not None:
-        try:
-            execute(connection, end_reading)
-        except Exception as error:  # most likely the connection is lost; it must not be used again
-            record.invalidate(error)

@@ -52,8 +52,8 @@ _HARMLESS = """
     rtrim second sign sqrt strftime string_agg strpos substr substring sum to_char to_date to_timestamp total trim
     unnest upper year
 """
-_BEFORE_PARENTHESIS = frozenset(_HARMLESS.split())
-"""Words of the grammar, types, and functions that only compute."""
+COMPUTING = frozenset(_HARMLESS.split())
+"""Words of the grammar, types, and functions that only compute, unless the database has one of its own."""
 
 
 def bare_of(statement: str) -> str:
@@ -63,8 +63,11 @@ def bare_of(statement: str) -> str:
 
 _INTO = re.compile(r"\b(insert|replace|merge)\s+into\s+(?:\w+\s*\.\s*)?\w+", re.IGNORECASE)
 _WRITES = frozenset(("insert", "update", "delete", "merge", "replace"))
-TRIGGERS = "all triggers"
-"""Stands among the functions that a statement calls for those that call themselves when it writes."""
+_LEAVES = frozenset(("into", "pg_settings"))
+"""Words of statements that may leave something by themselves."""
+WRITES, READS, CHANGES = "all writes", "all reads", "all changes"
+"""Stand among functions for those that a write, or any statement, calls unseen, such as those of triggers and
+views, and for those by which a read changes something."""
 _ENDS = re.compile(
     r"\b(?:commit|rollback|end|abort|begin|start|prepare|prepared|chain|call|execute)\b", re.IGNORECASE
 )
@@ -111,13 +114,13 @@ def statement_of(text: str) -> Statement:
     words = _WORD.findall(_INTO.sub(r"\1 ,", bare).lower()) if is_clear else ()
     called = {word for word, parenthesis in words if parenthesis}
     others = {word for word, parenthesis in words if not parenthesis}
-    leaves_by_calls = kind not in (None, "setting") and "into" not in called | others and "quoted" not in called
-    unknown = frozenset(called - _BEFORE_PARENTHESIS)
+    is_known = kind not in (None, "setting") and _LEAVES.isdisjoint(called | others) and "quoted" not in called
+    unknown = frozenset(called - COMPUTING)
     is_named = found is not None and found["savepoint"] not in (None, "quoted")
-    writes = [TRIGGERS] if _WRITES & (called | others) else []
+    writes = [WRITES] if _WRITES & (called | others) else []
     return Statement(
         is_plain_read=is_clear and kind == "query" and not unknown and others.isdisjoint(_CHANGES),
-        called=unknown.union(writes) if is_clear and leaves_by_calls else None,
+        called=unknown.union(writes) if is_clear and is_known else None,
         is_ordinary=is_ordinary,
         may_replace=not is_ordinary and _ENDS.search(text) is not None,
         savepoint=(found["verb"].split()[0].lower(), found["savepoint"]) if found and is_named else ("", ""),

@@ -23,7 +23,7 @@ from ZODB.FileStorage.format import CorruptedError
 from ZODB.POSException import ConflictError
 from ZODB.utils import z64
 
-from pipeline.database import forks, only_look
+from pipeline.database import forks, instead
 from pipeline.database.connections import RequestDB
 from pipeline.database.places import make_directories, make_file
 from pipeline.interfaces import Unavailable
@@ -136,12 +136,14 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     try:
         storage = _when_free(path, factory)
     except Exception as error:
-        tell = only_look.wanted()
+        tell = instead.tell_locked.get()
         if tell is None or not isinstance(error, LockError) or (storage := open_to_read(uri)) is None:
             raise
         tell(path)
-    if isinstance(file := _file_of(storage), FileStorage):  # a pack makes a new file, which replaces the old one
-        file.packer = partial(_pack_alike, path, file.packer)
+    file = _file_of(storage)
+    if isinstance(file, FileStorage) and not file.isReadOnly():  # a pack makes a new file, in the place of the old
+        file.packer = partial(_alike, path, f"{path}.pack", file.packer)
+        file._save_index = partial(_alike, path, f"{path}.index.index_tmp", file._save_index)
     watch_files(storage)
     return storage
 
@@ -217,7 +219,7 @@ def _may_wait(path: str) -> bool:
     lock = f"{path}.lock"
     with suppress(OSError, ValueError):
         holder = int(Path(lock).read_text())
-        if path in _waited_for or only_look.wanted() is not None:
+        if path in _waited_for or instead.tell_locked.get() is not None:
             return False
         if holder not in (os.getpid(), os.getppid(), forks.parent()):
             return True
@@ -253,10 +255,11 @@ def _close_half_open(error: Exception) -> None:
                     file.close()
 
 
-def _pack_alike(path: str, packer: Callable[..., Any], *arguments: Any) -> Any:
-    mode = os.stat(path).st_mode & 0o777
-    make_file(f"{path}.pack", mode)
-    return packer(*arguments)
+def _alike(path: str, copy: str, write: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that writes what is made of a file, with the rights of that file (S26)."""
+    with suppress(FileNotFoundError):
+        make_file(copy, os.stat(path).st_mode & 0o777)
+    return write(*arguments)
 
 
 def _open_privately(uri: str, factory: Callable[[], Any]) -> Any:

@@ -44,8 +44,3 @@ class InZodb:
 
     def all(self) -> Iterator[Stored]:
         return (Stored(id, *values) for id, values in self.root.get(KEY, {}).items())
-
-
-def queue_of(request: Any) -> InZodb:
-    """Return the queue of a request that has a connection to a ZODB."""
-    return InZodb(request.zodb)

@@ -23,9 +23,9 @@ from pipeline.options import on_demand, resolve
 from pipeline.request import on_first_use
 
 if TYPE_CHECKING:
-    from pipeline.database.zodb_jobs import queue_of
+    from pipeline.database.zodb_jobs import InZodb
 else:  # for cost alone: few sites have jobs
-    queue_of = on_demand("pipeline.database.zodb_jobs:queue_of")
+    InZodb = on_demand("pipeline.database.zodb_jobs:InZodb")
 
 
 class ZodbRequest(PooledRequest, JobRequest):
@@ -121,7 +121,7 @@ def zodb(
         conf = () if zope_conf is None else (zope_conf,)
         pool = pool_of_given(db(*conf) if callable(db) else db, databases, given, manager)
     changes = pool.changes if db is not None or scheme_of(uri) in OF_ZODB else None
-    return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED, zodb_changes=changes, job_queue=queue_of)
+    return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED, zodb_changes=changes)
 
 
 def ask_server(request: ZodbRequest) -> None:
@@ -132,7 +132,7 @@ def ask_server(request: ZodbRequest) -> None:
 def _openers(
     use: Callable[[ZodbRequest], PooledConnection], find_root: Callable[[Any], Any] | None
 ) -> dict[str, Callable[[ZodbRequest], Any]]:
-    """Return the functions that make ``request.tm``, ``request.zodb`` and ``request.root``."""
+    """Return the functions that make ``request.tm``, ``zodb``, ``job_queue`` and ``root``."""
 
     def open_root(request: ZodbRequest) -> Any:
         pooled = use(request)
@@ -146,6 +146,7 @@ def _openers(
     return {
         "tm": lambda request: use(request).tm,
         "zodb": lambda request: use(request).connection,
+        "job_queue": lambda request: InZodb(request.zodb),
         "root": open_root,
     }
 

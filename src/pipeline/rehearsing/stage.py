@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from pipeline.database import forks
-from pipeline.database.only_look import if_locked
+from pipeline.database.instead import read_only_if_locked
 from pipeline.explaining.causes import Cause, Late, causes, no_branch
 from pipeline.explaining.recorder import Recorder
 from pipeline.interfaces import Handler
@@ -109,7 +109,7 @@ class Stage(Site):
             stack.callback(shutil.rmtree, self.copies.directory, ignore_errors=True)
             stack.callback(forks.close_all)
             stack.enter_context(quiet())
-            stack.enter_context(if_locked(lambda path: None))
+            stack.enter_context(read_only_if_locked(lambda path: None))
             stack.enter_context(Effects(self.refuse, self._is_ours, self.of_databases).refused())
             for views in self.load():
                 self.views += views

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from pipeline.database.only_look import if_locked
+from pipeline.database.instead import read_only_if_locked
 from pipeline.explaining.candidates import Look
 from pipeline.explaining.causes import Cause, Late, causes, no_branch, way_of
 from pipeline.explaining.changes import BODY
@@ -126,7 +126,7 @@ def explain(
     access.setLevel(logging.CRITICAL)  # ``file = stdout`` of ``log`` would write between our lines
     began = perf_counter()
     try:
-        with if_locked(say_read_only):
+        with read_only_if_locked(say_read_only):
             line, headers, sent, escaped = answer_of(built.app, environ)
     finally:
         logger.removeHandler(log)

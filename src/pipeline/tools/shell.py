@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pipeline.database.only_look import if_locked
+from pipeline.database.instead import read_only_if_locked
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import around, build
@@ -55,7 +55,7 @@ def in_site(
     built = build(ini, variables, [around(shell.watch)])
     shell.names["app"] = built.app
     environ = request_of("GET", "/", [f"Host: {host_of(chains)}"], [])
-    with if_locked(shell.tell_read_only):
+    with read_only_if_locked(shell.tell_read_only):
         line, _, _, escaped = answer_of(built.app, environ)
     if (error := shell.error or escaped) is not None:
         raise error

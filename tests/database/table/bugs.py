@@ -78,7 +78,6 @@ def use_the_connection_of_the_parent(patch: MonkeyPatch) -> None:
 
 def use_the_session_of_the_parent(patch: MonkeyPatch) -> None:
     patch.setattr(Bound, "leave_to_parent", nothing)
-    patch.setattr(sql_databases, "leave_connection_to_parent", nothing)
     patch.setattr(Manager, "disown", nothing)
     change_drivers(patch, cut_off=nothing)
 
