@@ -63,7 +63,7 @@ class Noted:
 
 
 def answer_of(run: Run) -> tuple[int | None, tuple[str, ...], list[str]]:
-    """Return a status, the lines of a page without their numbers, and those that are no part of a word."""
+    """Return a status, the lines of a page without their numbers, and the numbers that are words of their own."""
     text = run.body.decode("latin-1")
     return run.status, tuple(NUMBER.sub("N", text).splitlines()), re.findall(r"\b[0-9]+\b", text)
 
