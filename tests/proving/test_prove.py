@@ -235,7 +235,7 @@ def test_the_command_says_what_it_found(ini: Callable[..., str], capsys: pytest.
     path = ini(SWALLOWING)
     assert main(["prove", path, "--view", "plain"]) == 1
     said = capsys.readouterr().out
-    assert said.startswith(f"19 of 19 views of {path} are tried\n  POST /@@plain ")
+    assert said.startswith(f"19 of 19 views of {path} are tried\nfaults: 1 request, ")
     [replay] = [line.strip() for line in said.splitlines() if "--replay" in line and "not stored" not in line][:1]
     words = replay.removeprefix("pipeline ").split(" ", 3)
     assert main([*words[:3], words[3].strip("'")]) == 1

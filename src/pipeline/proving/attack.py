@@ -64,7 +64,7 @@ def attacks(site: Site, request: Asked, own: Run, users: Sequence[str] = ()) -> 
     view = own.views[0] if own.views else None
     if view is not None:
         yield from without_a_login(site, request, view)
-        yield from open_to_others(site, request, own, users)
+    yield from open_to_others(site, request, own, users)
     if request.is_safe:
         site.afresh(request)
         yield (CHANGED if site.has_stored else ""), request
@@ -95,15 +95,25 @@ def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[st
 
 
 def open_to_others(site: Site, request: Asked, own: Run, users: Sequence[str]) -> Iterator[tuple[str, Asked]]:
-    """Ask as others for what belongs to one. Yield what is wrong, or "", with the request.
+    """Ask as others for what belongs to one, and send a form as those whose page does not have it. Yield what is
+    wrong, or "", with the request.
 
     own    the run that has told whose it is
     users  further users, who may do nothing with what is another one's
     """
-    for user in dict.fromkeys((STRANGER, NOBODY, *users)) if own.owners else ():
-        if user not in own.owners:
-            tried = request._replace(user=user)
+    page = Asked("GET", request.source.removeprefix(OF_FORM))
+    # with headers of --user, the cookies of its page may be those of a login
+    is_of_page = page.url != request.source and own.is_acknowledged and not (request.is_safe or site.headers)
+    for user in dict.fromkeys((STRANGER, NOBODY, *users)) if own.owners or is_of_page else ():
+        tried, others = request._replace(user=user), page._replace(user=user)
+        if own.owners and user not in own.owners:
             yield is_open(site, own.owners, site.afresh(tried)), tried
+        elif is_of_page and user not in (own.user or NOBODY, STRANGER):
+            shown = leading(site, others, site.afresh(others))
+            is_shown = any((one.method, one.url) == request[:2] for one in shown)
+            is_stored = not is_shown and site.afresh(tried).is_acknowledged and site.has_stored
+            wrong = f"S1: {user or 'an anonymous visitor'} sends a form that the page does not show to him"
+            yield (wrong if is_stored else ""), tried
 
 
 def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:

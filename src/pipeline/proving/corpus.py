@@ -24,7 +24,7 @@ from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
-from pipeline.proving.values import EXAMPLES, FILE, SHAPES, example_for, example_of
+from pipeline.proving.values import EXAMPLES, FILE, PICTURE, SHAPES, example_for, example_of
 from pipeline.publishing.kinds import CONTAINER, kind_of
 from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, asked, links_of, of_this_site, unlike, with_values
 from pipeline.staging.runs import Run
@@ -213,7 +213,7 @@ def candidates(
         path = urlsplit(form.url).path
         if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
             yield form
-            yield with_values(form, lambda old: YEAR if old == "prove" else old)
+            yield as_named(form)
     is_nested = any(isinstance(value, (dict, list)) for _, value in fields)
     bodies = [*(bodies_for(view) if not fields else ()), (JSON, dict(fields)) if is_nested else (FORM, fields)]
     for url in urls:
@@ -221,9 +221,20 @@ def candidates(
             made = asked(method, url, sent, kind=kind, source=source)
             made = made._replace(headers=(*made.headers, *way.headers))
             yield made
+        yield as_named(made)
         # the view may need a version, or a name that nothing has
         yield made._replace(headers=(*made.headers, ("If-Match", "*")))
         yield with_values(made, partial(unlike, number=1))
+
+
+def as_named(request: Asked) -> Asked:
+    """Return a request whose texts are what the names of their fields tell, or a number; files are pictures."""
+
+    def value(name: str, old: Any) -> Any:
+        told = (example for word, example in EXAMPLES.items() if word in name.lower())
+        return PICTURE if isinstance(old, tuple) else next(told, YEAR) if old == "prove" else old
+
+    return request.with_fields([(name, value(name, old)) for name, old in request.fields])
 
 
 def function_of(view: View) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from http import HTTPStatus
-from itertools import pairwise
+from itertools import pairwise, product
 from types import CellType, FrameType, FunctionType
 from typing import Any
 
@@ -18,7 +19,7 @@ from persistent import Persistent
 
 from pipeline.proving.noise import Noise
 from pipeline.proving.report import Report
-from pipeline.proving.rules import failing
+from pipeline.proving.rules import broken_invariants, failing
 from pipeline.staging.asked import NUMBER, Asked, unlike, with_values
 from pipeline.staging.runs import Run, place
 from pipeline.staging.site import Site
@@ -45,14 +46,14 @@ class Noted:
     def __init__(self, site: Site, requests: Sequence[Asked]) -> None:
         self.noise = Noise()
         self.answers = {request: answer_of(site.afresh(request)) for request in requests}
-        for request, (_, lines) in self.answers.items():
+        for request, (_, lines, _) in self.answers.items():
             self.noise.learn(lines, answer_of(site.afresh(request))[1])
 
     def differing(self, later: Noted) -> Iterator[tuple[Asked, str]]:
         """Yield what is answered otherwise after other requests, although the databases are the same."""
         noise = Noise(self.noise, later.noise)
-        for request, (status, lines) in self.answers.items():
-            now, afterwards = later.answers[request]
+        for request, (status, lines, _) in self.answers.items():
+            now, afterwards, _ = later.answers[request]
             if HTTPStatus.TOO_MANY_REQUESTS in (status, now):  # it counts, as it should
                 continue
             if status != now:
@@ -61,10 +62,10 @@ class Noted:
                 yield request, "R13: from the same state, other requests before it make another page of it"
 
 
-def answer_of(run: Run) -> tuple[int | None, tuple[str, ...]]:
-    """Return a status, and the lines of a page without their numbers."""
-    text = NUMBER.sub("N", run.body.decode("latin-1"))
-    return run.status, tuple(text.splitlines())
+def answer_of(run: Run) -> tuple[int | None, tuple[str, ...], list[str]]:
+    """Return a status, the lines of a page without their numbers, and the numbers that are words of their own."""
+    text = run.body.decode("latin-1")
+    return run.status, tuple(NUMBER.sub("N", text).splitlines()), re.findall(r"\b[0-9]+\b", text)
 
 
 def prove_growth(site: Site, first: Noted, report: Report) -> None:
@@ -80,19 +81,21 @@ def prove_growth(site: Site, first: Noted, report: Report) -> None:
                 report.note(line, f"R13: {what} with each request", str(request))
         if report.is_over():
             return
-        for request in requests:
-            if request.method == "GET" and counts(site, request):
-                report.note(line, "R13: a page counts the requests of this process", str(request))
         for what in objects_held():
             report.note(line, what, "all requests")
         later = Noted(site, list(first.answers))
+        pages = [one for one in requests if one.method == "GET" and first.answers[one][2] != later.answers[one][2]]
+        for page, between in product(pages, [(), *((one,) for one in requests if one.method == "POST")]):
+            if counts(site, page, *between):
+                report.note(line, "R13: a page counts the requests of this process", str(page))
         for request, what in (*first.differing(later), *for_each_row(site, requests)):
             report.note(line, what, str(request))
 
 
-def counts(site: Site, request: Asked) -> bool:
-    """Return whether a number of a page becomes more by the same amount each time, from the same state."""
-    pages = [NUMBER.findall(site.afresh(request).body.decode("latin-1")) for _ in range(TIMES)]
+def counts(site: Site, page: Asked, *between: Asked) -> bool:
+    """Return whether a number of a page becomes more by the same amount each time, although what the requests
+    between have stored is undone."""
+    pages = [[answer_of(site.afresh(one)) for one in (*between, page)][-1][2] for _ in range(TIMES)]
     if len({*map(len, pages)}) > 1:
         return False
     steps = ({int(b[-15:]) - int(a[-15:]) for a, b in pairwise(numbers)} for numbers in zip(*pages, strict=True))
@@ -181,6 +184,7 @@ def for_each_row(site: Site, requests: Sequence[Asked]) -> Iterator[tuple[Asked,
         for request in adding * ROWS:
             number += 1
             site.ask(with_values(request, partial(unlike, number=number)))
+    yield from ((adding[-1], what) for what in (broken_invariants(site) if adding else ()))
     site.copies.reset()
     for page in pages if looks else ():
         statements, lines = zip(*(look[page] for look in looks), strict=True)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from itertools import chain, islice
+from itertools import islice
 from time import monotonic
 
 from pipeline.interfaces import ConfigurationError
@@ -64,8 +64,6 @@ class Proof(Site):
         self.user = self.user or next(iter(self.users), None)
         self.rules = (*all_rules(), *self.more)
         self.report = Report(self.name, cover=0.0 if self.view or self.corpus else self.cover)
-        if self.budget is not None:
-            self.report.ends = self.report.share_ends = monotonic() + self.budget
         self.requests: list[Asked] = []
 
     @contextmanager
@@ -83,11 +81,16 @@ class Proof(Site):
             asked = [*self.corpus] if self.corpus else [*tried, *newest.values()]
             if not tried and not self.corpus:  # a mounted application has no views of ours, and its own users
                 asked = [Asked("GET", "/"), *(request._replace(user=request.user or None) for request in asked)]
-                asked += [request for _, _, request, _ in islice(followed(self, asked), LINKS)]
+                begin, asked = asked, [*asked, *self._linked(asked)]
+                if len(asked) < LINKS:  # a young site has more pages when it has grown by its forms
+                    self._grow_by(asked)
+                    asked = [*begin, *self._linked(begin)]
             self.requests = [one for one in asked if re.search(self.view, str(one))]
             self.first = Noted(self, self.requests)
+            if self.budget is not None:
+                self.report.ends = self.report.share_ends = monotonic() + self.budget
             if not self.report.views:
-                self.report.statuses = [status for status, _ in self.first.answers.values()]
+                self.report.statuses = [status for status, *_ in self.first.answers.values()]
             yield self
 
     def _made(self) -> list[Wanted]:
@@ -97,18 +100,23 @@ class Proof(Site):
             if not any(one.said == NO_OBJECT for one in found):
                 break
             tried = [one.request for one in found if one.request is not None]
-            pages = [one.request for one in found if one.request and one.is_answered and one.request.is_safe]
-            self.grow(*(one for one in tried if self._adds(one, pages)))
+            self._grow_by(tried)
             again = of_views(self, self.chains)
             if sum(one.request is None for one in again) == len(found) - len(tried):
                 break
             found = again
         return found
 
-    def _adds(self, request: Asked, pages: Sequence[Asked]) -> bool:
-        """Return whether a request stores something, and removes none of the objects that have these pages."""
-        self.afresh(request)
-        return self.has_stored and all((self.ask(page).status or 500) < 400 for page in pages)
+    def _linked(self, begin: Sequence[Asked]) -> list[Asked]:
+        """Return the requests that links and forms lead to."""
+        linked = islice(followed(self, begin), LINKS)
+        return [request for _, _, request, _ in self.report.within_budget(linked)]
+
+    def _grow_by(self, requests: Sequence[Asked]) -> None:
+        """Let the site grow by requests that store something, and remove none of the objects that have pages."""
+        pages = [one for one in requests if one.is_safe and self.afresh(one).is_acknowledged]
+        adding = (one for one in requests if not one.is_safe and self.afresh(one) and self.has_stored)
+        self.grow(*(one for one in adding if all(self.ask(page).is_acknowledged for page in pages)))
 
     def _note_refused(self) -> None:
         """Note which views have refused all requests until now: a book must be lent before it is brought back."""
@@ -124,16 +132,11 @@ class Proof(Site):
 
     def attack(self) -> Proof:
         """Ask as an outsider does: without a login, from another site, with hostile values."""
-        prove_attack(self, chain(self.requests, self._queries()), self.report, self.users)
+        linked = [one for one in self._linked(self.requests) if one.is_safe and one.fields]
+        new = {(one.alike, *dict(one.fields)): one for one in linked if one not in self.requests}
+        asked = [*self.requests, *(one for one in new.values() if re.search(self.view, str(one)))]
+        prove_attack(self, asked, self.report, self.users)
         return self._told("attack")
-
-    def _queries(self) -> Iterator[Asked]:
-        """Yield the requests with a query that links and forms lead to, one of each kind."""
-        linked = self.report.within_budget(islice(followed(self, self.requests), LINKS))
-        with_query = (one for _, _, one, _ in linked if one.is_safe and one.fields)
-        for one in {(one.alike, *dict(one.fields)): one for one in with_query}.values():
-            if re.search(self.view, str(one)) and one not in self.requests:
-                yield one
 
     def links(self) -> Proof:
         """Follow the links and forms of the pages."""

@@ -144,8 +144,6 @@ class Report:
             yield line
         finally:
             line.seconds = perf_counter() - began
-            if self.follow:
-                put_line(line)
 
     def add(self, line: Line, request: Asked, run: Run, found: Sequence[str]) -> None:
         """Note a run, and what is wrong with it."""
@@ -258,20 +256,12 @@ def put_begin(report: Report) -> None:
             print(f"  {word}: {one}")
 
 
-def put_line(line: Line) -> None:
-    """Print the runs of one request, if something was found or left out."""
-    if line.findings or line.left:
-        left = f", {line.left} left out by the budget" if line.left else ""
-        status = str(line.status or "-")
-        runs = f"{line.points:4} points {line.runs:6} runs"
-        print(f"  {line.request:50.50} {status:4} {runs}  {found_in_words(line.findings)}{left}")
-
-
 def put_judge(lines: Sequence[Line], is_over: bool) -> None:
     """Print the sums of one judge."""
     runs, findings = sum(line.runs for line in lines), sum(line.findings for line in lines)
     requests = f"{len(lines)} request{'s' * (len(lines) != 1)}"
-    over = ", and its share of the budget is over" * is_over
+    left = sum(line.left for line in lines)
+    over = f", {left} left out by the budget" * bool(left) + ", and its share of the budget is over" * is_over
     print(f"{lines[0].judge}: {requests}, {runs} runs, {found_in_words(findings)}{over}")
 
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.corpus import OF_FORM
-from pipeline.proving.links import DEAD, landed, leading
+from pipeline.proving.links import CHANGED, DEAD, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
@@ -128,10 +128,7 @@ class Explorer:
         if self.planned and self.number % 2:
             chosen = self.planned.pop(0)
         steps: list[Asked] = []
-        found = self.run(self.grown(chosen, steps))
-        if not found and self.number % 4 == 0:
-            found = list(self.again(steps))
-        return steps, found or list(self.left())
+        return steps, self.run(self.grown(chosen, steps)) or list(self.left())
 
     def left(self) -> Iterator[str]:
         """Undo a sequence, and yield what a stranger sees of it."""
@@ -256,22 +253,15 @@ class Explorer:
                     self.learn(further)
 
     def shown(self, what: str, run: Run, sent: Sequence[Asked]) -> Iterator[str]:
-        """Yield what a page must not show: a value as HTML, or one of a sequence that was undone."""
+        """Yield what a page must not do or show: change something, a value as HTML, or one that was undone."""
+        if run.finished and what.rpartition(", then ")[2].startswith(SAFE):
+            yield f"{CHANGED}: {what}"
         if is_markup(run):
             yield f"S7: a page has a value of a visitor as HTML: {what}"
         text = " ".join(f"{one.user} {one.url} {one.body.decode('latin-1')}" for one in sent)
         page = f"{run.headers} {run.body.decode('latin-1')}"
         if not {*TOKEN.findall(page)} <= {*TOKEN.findall(text)}:
             yield f"R13: a value that was sent before, and undone, is on a page: {what}"
-
-    def again(self, steps: Sequence[Asked]) -> Iterator[str]:
-        """Run a sequence once more from the same state. It is answered alike."""
-        before = self.runs
-        found = self.run(steps)
-        then, now = ([run.status for run in runs] for runs in (before, self.runs))
-        is_otherwise = found or (then != now and HTTPStatus.TOO_MANY_REQUESTS not in now)
-        if is_otherwise and not any(was_renamed(steps[number], before, self.runs) for number in range(len(now))):
-            yield f"R13: the same requests from the same state are answered otherwise, with {now[-1]}"
 
     def shortest(self, steps: list[Asked], what: str) -> list[Asked]:
         """Return the fewest of the requests that have the same finding; all, if it comes by chance."""
@@ -281,13 +271,6 @@ class Explorer:
             if what in self.run(fewer):
                 best = fewer
         return best
-
-
-def was_renamed(request: Asked, before: Sequence[Run], again: Sequence[Run]) -> bool:
-    """Return whether an answer has led to a request, and not when it was asked for again: its name is of chance."""
-    path = urlsplit(request.url).path
-    then, now = ((path in f"{run.body!r} {run.header('Location')}" for run in runs) for runs in (before, again))
-    return len(path) > 1 and any(was and not is_now for was, is_now in zip(then, now, strict=False))
 
 
 def is_made_of(url: str, request: Asked) -> bool:

@@ -23,6 +23,7 @@ EXAMPLES: dict[str, Any] = {
     "time": "12:00:00Z",
     "duration": "PT1H",
     "email": "prove@example.com",
+    "mail": "prove@example.com",
     "uri": "http://localhost/",
     "url": "http://localhost/",
     "uuid": "3fa85f64-5717-4562-b3fc-2c963f66afa6",
@@ -80,9 +81,11 @@ HOSTILE = (MARK, SCRIPT, "ž\r\nprove", "", "0", "-1", "9" * 30)
 """The third one is what no header may have. The others are those of fields with a number, and of empty ones."""
 FILE = ("prove.txt", "prove")
 """A file of a form: its name and its content."""
+PICTURE = ("prove.png", "prove")
+"""Another one, for a form that refuses texts."""
 FILES = (
     *(("", ""), ("../prove.txt", "prove"), ("prove.txt", ""), ("ž.txt", "prove")),
-    *(("prove", "prove"), ("prove.html", MARK)),
+    *(PICTURE, ("prove", "prove"), ("prove.html", MARK)),
 )
 """Others. A browser sends the first one if no file was chosen. The last one is a page."""
 VALUES: tuple[Any, ...] = (None, [], {}, "", "prove", "x" * 1500, -1, 1.5, 10**30, True)

@@ -119,7 +119,7 @@ def asked(
     """
     made = Asked(method, url, user=user, source=source)
     if made.is_safe:
-        return made
+        return made.with_fields(fields)
     if method == "DELETE" and kind == FORM:
         return made._replace(headers=OWN)
     made = made._replace(headers=(*OWN, ("Content-Type", kind)))

@@ -107,7 +107,7 @@ class Run:
     def __init__(self, plan: Plan | None = None, gate: Callable[[str], None] | None = None) -> None:
         self.plan = dict(plan or {})
         self.gate = gate
-        """Called at each point, so that two runs can be interleaved."""
+        """Called at each point, so that two runs can be interleaved; None if no other one runs."""
         self.trace: list[str] = []
         """The points that were passed."""
         self.hits: list[Hit] = []
@@ -165,11 +165,6 @@ class Run:
     def answered_by(self) -> str:
         """The view that was asked, or the innermost part that was."""
         return str(self.views[0]) if self.views else self.reached
-
-    @property
-    def is_alone(self) -> bool:
-        """True if no other request runs at the same time."""
-        return self.gate is None
 
     def let_go(self) -> None:
         """Let go of what a server would have let go of: its locks and files end with it."""

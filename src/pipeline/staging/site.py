@@ -141,7 +141,7 @@ class Site:
                 request.root = find_root(request)
             self._look(request)
             return
-        if run.is_alone:
+        if run.gate is None:
             request.attempts_left = min(request.attempts_left, ATTEMPTS)
         name = str(step)
         point(f"{name}:enter", step.where)

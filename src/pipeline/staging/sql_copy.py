@@ -80,7 +80,7 @@ class SQLite(SqlCopy):
         options.pop("uri", None)
         options["check_same_thread"] = False
         run = running()
-        if run is not None and run.is_alone:
+        if run is not None and run.gate is None:
             options["timeout"] = LOCKED
 
     def freeze(self) -> None:
