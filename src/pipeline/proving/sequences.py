@@ -128,7 +128,10 @@ class Explorer:
         if self.planned and self.number % 2:
             chosen = self.planned.pop(0)
         steps: list[Asked] = []
-        return steps, self.run(self.grown(chosen, steps)) or list(self.left())
+        found = self.run(self.grown(chosen, steps))
+        if not found and self.number % 4 == 0:
+            found = list(self.again(steps))
+        return steps, found or list(self.left())
 
     def left(self) -> Iterator[str]:
         """Undo a sequence, and yield what a stranger sees of it."""
@@ -263,6 +266,15 @@ class Explorer:
         if not {*TOKEN.findall(page)} <= {*TOKEN.findall(text)}:
             yield f"R13: a value that was sent before, and undone, is on a page: {what}"
 
+    def again(self, steps: Sequence[Asked]) -> Iterator[str]:
+        """Run a sequence once more from the same state. It is answered alike."""
+        before = self.runs
+        self.run(steps)
+        then, now = ([run.status for run in runs] for runs in (before, self.runs))
+        is_otherwise = then != now and HTTPStatus.TOO_MANY_REQUESTS not in now
+        if is_otherwise and not any(was_renamed(steps[number], before, self.runs) for number in range(len(now))):
+            yield f"R13: the same requests from the same state are answered otherwise, with {now[-1]}"
+
     def shortest(self, steps: list[Asked], what: str) -> list[Asked]:
         """Return the fewest of the requests that have the same finding; all, if it comes by chance."""
         best = list(steps)
@@ -271,6 +283,13 @@ class Explorer:
             if what in self.run(fewer):
                 best = fewer
         return best
+
+
+def was_renamed(request: Asked, before: Sequence[Run], again: Sequence[Run]) -> bool:
+    """Return whether an answer has led to a request, and not when it was asked for again: its name is of chance."""
+    path = urlsplit(request.url).path
+    then, now = ((path in f"{run.body!r} {run.header('Location')}" for run in runs) for runs in (before, again))
+    return len(path) > 1 and any(was and not is_now for was, is_now in zip(then, now, strict=False))
 
 
 def is_made_of(url: str, request: Asked) -> bool:
