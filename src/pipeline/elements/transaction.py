@@ -77,10 +77,11 @@ class TransactionRequest(DatabaseRequest):
         transaction = self.tm.get()
         if reads_only(self.tm):
             raise ReadOnlyTransaction(f"after_commit({function!r:.200}) in a transaction that only reads (R8)")
-        transaction.addAfterCommitHook(_call_if_stored, (self, function, args))
+        transaction.addAfterCommitHook(call_if_stored, (self, function, args))
 
 
-def _call_if_stored(is_stored: bool, request: TransactionRequest, function: Callable[..., Any], args: Any) -> None:
+def call_if_stored(is_stored: bool, request: TransactionRequest, function: Callable[..., Any], args: Any) -> None:
+    """Call a function that was given to ``after_commit``."""
     if is_stored:
         try:
             function(*args)

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from traceback import walk_stack
 from typing import Any, NoReturn
 from unittest import mock
 from urllib.parse import urlsplit
 
 from pipeline.composition import Pipeline
 from pipeline.database.transactions import watching_joins
+from pipeline.elements.transaction import call_if_stored
 from pipeline.forms.models import IModels
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.loading.building import around, build
@@ -237,11 +239,13 @@ class Site:
         return running() is None and threading.get_ident() == self._thread
 
     def refuse(self, event: str, name: str) -> None:
-        """Refuse an effect that is not allowed, and note it if nothing is stored yet."""
+        """Refuse an effect that is not allowed, and note it if it comes before the commit."""
         if name in self.allow or name.startswith(f"{self.copies.directory}{os.sep}"):
             return
         run = running() or self._at_work
-        if run is not None and not run.finished:
+        # after a commit of nothing, no database has finished
+        is_after = any(frame.f_code is call_if_stored.__code__ for frame, _ in walk_stack(None))
+        if run is not None and not run.finished and not is_after:
             run.effects.append(f"{event} {name}, by {place() or 'code of a library'}")
         raise EffectRefused(f"prove: {event} {name}: nothing outside of the databases is touched. --allow {name}")
 
