@@ -56,17 +56,19 @@ def prove_sequences(
     site: Site, requests: Sequence[Asked], report: Report, users: Sequence[str] = (), most: int | None = None
 ) -> None:
     """Try sequences of requests by the user of the site, further users and strangers: ``most``, or as many as the
-    views that change something ask for."""
+    views that change something ask for. As many again are tried until each of these has succeeded."""
     explorer = Explorer(site, requests, [site.user or NOBODY, *users, NOBODY])
     with report.line("sequences", "several requests one after the other") as line:
         site.copies.reset()
         for what in broken_invariants(site):
             report.note(line, what, "before any request")
         changing = sum(not request.is_safe for request in requests)
-        most = max(SEQUENCES, FOR_EACH * changing) if most is None else most
-        for _ in report.within_budget(range(most)):
-            if not explorer.known:
+        enough = most or max(SEQUENCES, FOR_EACH * changing)
+        for number in report.within_budget(range(most or 2 * enough)):
+            succeed = explorer.welcome.keys() >= {kind for kind in explorer.given if not kind.startswith(SAFE)}
+            if not explorer.known or (number >= enough and succeed):
                 return
+            explorer.to_refusing = 0.2 if number < enough else 0.6
             line.runs += 1
             steps, found = explorer.explore()
             last = explorer.runs[-1]
@@ -110,6 +112,8 @@ class Explorer:
         self.runs: list[Run] = []
         """Those of the sequence that was run last."""
         self.rate = 0.0
+        self.to_refusing = 0.2
+        """The chance of a request that has never succeeded, with that of a new one."""
         for request in requests:
             self.learn(request)
         self.given = frozenset(self.known)
@@ -166,7 +170,7 @@ class Explorer:
         chance = self.random.random()
         if chance < 0.15 and new:
             alike = new
-        elif chance < 0.2 and refusing:
+        elif chance < self.to_refusing and refusing:
             alike = self.random.choice(refusing)
         elif chance < 0.45 and self.last in by_view:  # the second loan of a book, the third of a visitor
             alike = by_view[self.last]
