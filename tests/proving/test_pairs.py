@@ -185,7 +185,7 @@ def test_what_has_failed_is_not_asked_again(
     kind: str, is_left_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = SimpleNamespace(hangs=kind == "hangs", is_error=kind == "is_error", answered_by="")
-    explorer = SimpleNamespace(known={"GET /": []}, runs=[last])
+    explorer = SimpleNamespace(known={"GET /": []}, runs=[last], given=(), welcome={})
     explorer.explore = lambda: ([Asked("GET", "/")], ["what"])
     explorer.shortest = lambda steps, what: steps
     monkeypatch.setattr(sequences, "Explorer", lambda *given: explorer)

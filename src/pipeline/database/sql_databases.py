@@ -141,7 +141,7 @@ class Database:
         event.listen(self.engine, "handle_error", self.on_error)
         dialect.set_isolation_level = partial(set_isolation_level, dialect.set_isolation_level)
         event.listen(self.engine, "set_engine_execution_options", refuse_autocommit_option)
-        self.engine._has_events = False  # this one is called in any case
+        vars(self.engine).pop("_has_events", None)  # this one is called in any case
         event.listen(self.engine, "checkin", self.on_checkin)
         event.listen(self.engine, "connect", self.on_connect)
         if self.twophase:

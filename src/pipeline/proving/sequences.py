@@ -248,21 +248,22 @@ class Explorer:
             self.learn(one)
         links = [one for one in led if one.method == "GET"]
         new = [one for one in links if one.alike not in self.asked]
+        stored = self.site.copies.stored()
         for one in [*new[:LINKS], *self.random.sample(links, min(PAGES, len(links)))]:
             self.asked.setdefault(one.alike, None)
             end, reached = landed(self.site, one._replace(user=request.user))
             is_dead = reached.status in DEAD and not is_made_of(one.url, request)
             if is_dead or reached.is_error:
                 yield f"{what} leads to {one.alike}, which is answered {reached.answer}"
+            if reached.finished and self.site.copies.stored() != stored:
+                yield f"{CHANGED}: {what}, then {one.alike}"
             yield from self.shown(f"{what}, then {one.alike}", reached, sent)
             if reached.status == 200 and run.status in (302, 303):
                 for further in leading(self.site, end, reached):
                     self.learn(further)
 
     def shown(self, what: str, run: Run, sent: Sequence[Asked]) -> Iterator[str]:
-        """Yield what a page must not do or show: change something, a value as HTML, or one that was undone."""
-        if run.finished and what.rpartition(", then ")[2].startswith(SAFE):
-            yield f"{CHANGED}: {what}"
+        """Yield what a page must not show: a value as HTML, or one of a sequence that was undone."""
         if is_markup(run):
             yield f"S7: a page has a value of a visitor as HTML: {what}"
         text = " ".join(f"{one.user} {one.url} {one.body.decode('latin-1')}" for one in sent)
