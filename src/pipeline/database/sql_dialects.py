@@ -91,8 +91,8 @@ class Dialect:
     """Query for the position of a replica: it has all commits up to there. Without a row if it is not a replica."""
     slack: int = 0
     """Difference of the two positions for a replica that has all commits, at most."""
-    kept: str = ""
-    """Query, behind a rollback, for a number that is not 0 if some changes could not be taken back."""
+    kept: tuple[str, int] = ("", 0)
+    """Query, behind a rollback, for its warnings, and the code of the one that some changes were not taken back."""
     leaving: str = ""
     """Query for those of the functions ``{names}`` that may leave something in their session; "" if none does. It
     also finds "all writes" and "all reads" if such a statement may call one unseen, by a trigger or a view, and
@@ -193,7 +193,7 @@ MYSQL = Dialect(
     # MariaDB: server and number of a GTID, domain-server-number. With several domains there is no order.
     position=GTID.replace("gtid", "@@gtid_binlog_pos"),
     replayed=GTID.replace("gtid", "@@gtid_slave_pos") + " AND @@read_only",
-    kept="SELECT @@warning_count",  # a rollback warns of tables without transactions, such as those of MyISAM
+    kept=("SHOW WARNINGS", 1196),  # of tables without transactions, such as those of MyISAM
     leaving=r"""WITH leaving AS (SELECT lower(routine_name) AS name FROM information_schema.routines
         UNION SELECT 'get_lock'),
         called AS (SELECT 1 FROM information_schema.routines

@@ -337,10 +337,14 @@ class Bound:
         """
         if self.commits is not None:
             self.commits.note(connection)
-        if self.database.dialect.kept and not self.tm.outcome and connection is not None:
+        query, kept = self.database.dialect.kept
+        if query and not self.tm.outcome and connection is not None:
             with suppress(Exception):  # most likely the connection is lost
-                if ask(self.database.driver, connection, self.database.dialect.kept):
+                cursor = connection.cursor()
+                cursor.execute(query)
+                if any(code == kept for _, code, *_ in cursor.fetchall()):
                     self.tm.outcome = "committed"
+                cursor.close()
 
     def state(self) -> str:
         """Return the state of the transaction of the database."""
