@@ -420,6 +420,56 @@ class Struct(msgspec.Struct):  # type: ignore[name-defined, misc]
     price: Decimal = Decimal("1.5")
 
 
+class Deep(pydantic.BaseModel):  # type: ignore[name-defined, misc]
+    name: str
+    one: Inner = Inner()
+    maybe: Inner | None = None
+    either: Inner | list[Inner] | str = ""
+    by_name: dict[str, Inner] = pydantic.Field(default={})
+    free: dict[str, Any] = pydantic.Field(default={})
+    pair: tuple[int, Inner] = (1, Inner())
+
+
+class Part(msgspec.Struct):  # type: ignore[name-defined, misc]
+    color: Color = Color.red
+
+
+class DeepStruct(msgspec.Struct):  # type: ignore[name-defined, misc]
+    name: str
+    one: Part | None = None
+    by_name: dict[str, list[Part]] = msgspec.field(default_factory=dict)
+    free: Any = None
+
+
+FITS, STRAYS = {"color": "b"}, {"color": "b", "colour": "b"}
+
+
+@pytest.mark.parametrize(
+    ("model", "sent", "place"),
+    [
+        (Deep, {"one": STRAYS}, "#/one/colour"),
+        (Deep, {"maybe": STRAYS}, "#/maybe/colour"),
+        (Deep, {"either": STRAYS}, "#/either/colour"),
+        (Deep, {"either": [FITS, STRAYS]}, "#/either/1/colour"),
+        (Deep, {"by_name": {"colour": FITS, "b": STRAYS}}, "#/by_name/b/colour"),
+        (Deep, {"pair": [2, STRAYS]}, "#/pair/1/colour"),
+        (Deep, {"one": FITS, "maybe": None, "either": "colour", "free": STRAYS, "pair": [2, FITS]}, None),
+        (DeepStruct, {"one": STRAYS}, "#/one/colour"),
+        (DeepStruct, {"by_name": {"a": [FITS, STRAYS]}}, "#/by_name/a/1/colour"),
+        (DeepStruct, {"one": FITS, "by_name": {"colour": [FITS]}, "free": [STRAYS]}, None),
+    ],
+)
+def test_a_field_that_a_model_in_a_model_does_not_have_is_refused(
+    model: Any, sent: Any, place: str | None, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = site(app_of(module_with(model, monkeypatch), uri))
+    answer = program.post_json("/", {"name": "Ann", **sent}, headers=JSON, status="*")
+    if place is None:
+        assert answer.status_int == 201
+    else:
+        assert (answer.status_int, [one["pointer"] for one in answer.json["errors"]]) == (400, [place])
+
+
 def document_of(module: str, root: type = Folder) -> Any:
     described = describe(Views((module, *LIBRARIES), arguments_of), root)
     validator.validate(described.document)

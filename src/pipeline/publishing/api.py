@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from pipeline.forms.models import BodyError, IModels, Model, ModelError
+from pipeline.forms.inputs import without_null
+from pipeline.forms.models import BodyError, IModels, Model, ModelError, Place
 from pipeline.http.versions import etag_of, versioned
 from pipeline.interfaces import ViewError
 from pipeline.publishing.items import Items
@@ -18,6 +19,7 @@ from pipeline.response import Response
 from pipeline.views import noting
 
 _URL = {"type": "string", "format": "uri"}
+KINDS: dict[type, str] = {dict: "object", list: "array"}
 _LINK = {"anyOf": [_URL, {"type": "null"}]}
 
 
@@ -37,6 +39,25 @@ class Api:
         cls, *, container: Any, item: type, model: type, permission: str | None, read: str | None = None
     ) -> None:
         noting(lambda views, target: _register(Items(views, target, container, item, model), permission, read))(cls)
+
+
+def unknown_in(value: Any, schema: Mapping[str, Any], parts: Mapping[str, Any], place: Place = ()) -> list[Place]:
+    """Return the places of members that a schema lacks. Of several schemas, the one with the fewest counts."""
+    is_list, found = isinstance(value, list), list[list[Place]]()
+    for one in schema.get("anyOf") or schema.get("oneOf") or [schema]:
+        kind, _ = without_null(one, parts)
+        if kind.get("type") != KINDS.get(type(value), ""):
+            continue
+        members = dict(enumerate(kind.get("prefixItems", ()))) if is_list else kind.get("properties", {})
+        others = kind.get("items") if is_list else kind.get("additionalProperties", "properties" not in kind)
+        found.append([])
+        for key, part in enumerate(value) if is_list else value.items():
+            rule = members.get(key, others)
+            if isinstance(rule, dict):
+                found[-1] += unknown_in(part, rule, parts, (*place, key))
+            elif rule is False:
+                found[-1].append((*place, key))
+    return min(found, key=len, default=[])
 
 
 def _register(items: Items, permission: str | None, read: str | None) -> None:
@@ -59,10 +80,11 @@ def _register(items: Items, permission: str | None, read: str | None) -> None:
         return made
 
     def known(value: dict[str, Any]) -> dict[str, Any]:
-        """Refuse fields that the model does not have: it may leave them out without a word."""
-        if strange := value.keys() - items.members - {"url"}:
-            raise ModelError([((name,), "there is no such field") for name in sorted(strange)])
-        return {name: one for name, one in value.items() if name != "url"}
+        """Refuse fields that the model, or one in it, does not have: it may leave them out without a word."""
+        value = {name: one for name, one in value.items() if name != "url"}
+        if strange := unknown_in(value, items.whole, items.parts):
+            raise ModelError([(place, "there is no such field") for place in sorted(strange, key=str)])
+        return value
 
     optional = {name: {key: one[key] for key in one if key != "default"} for name, one in items.members.items()}
     whole, required = {**items.members, "url": _URL}, items.whole.get("required", ())
