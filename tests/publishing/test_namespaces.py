@@ -466,6 +466,9 @@ def test_xmlrpc_faults(root: Folder, method: str, parameters: tuple[Any, ...], c
         b"<methodCall><methodName>titles</methodName><params><param><value><int>x</int></value></param>"
         b"</params></methodCall>",
         b"\xff\xfe",
+        b"<methodCall><methodName>joined</methodName><params><param><value><array><data/></array></value></param><param>"
+        b"<value><struct><member><name>a</name><value>1</value></member><member><name>a</name><value>2</value></member>"
+        b"</struct></value></param></params></methodCall>",
     ],
 )
 def test_xmlrpc_refuses_what_is_no_call(root: Folder, body: bytes) -> None:

@@ -99,6 +99,13 @@ def _method(context: Any, request: Request, name: str) -> View | None:
 class _Call(xmlrpc.client.Unmarshaller):
     """Reads a call. Dates may have any form of ISO 8601, with and without a time zone."""
 
+    def end_struct(self, data: str) -> None:
+        call: Any = self
+        parts = call._stack[call._marks[-1] :]
+        super().end_struct(data)
+        if len(call._stack[-1]) < len(parts) // 2:
+            raise ValueError("a name stands twice in a struct")
+
     def end_date(self, data: str) -> None:
         if "T" not in data:
             raise ValueError(f"{data!r:.40} is not a date with a time")
@@ -106,7 +113,7 @@ class _Call(xmlrpc.client.Unmarshaller):
         self._value = False
 
 
-_Call.dispatch = {**xmlrpc.client.Unmarshaller.dispatch, "dateTime.iso8601": _Call.end_date}  # type: ignore[dict-item]
+_Call.dispatch = _Call.dispatch | {"dateTime.iso8601": _Call.end_date, "struct": _Call.end_struct}  # type: ignore[assignment]
 
 
 def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
