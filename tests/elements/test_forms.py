@@ -286,6 +286,25 @@ def test_multipart(site: Any) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        ('filename=".."', ""),
+        ('filename="a/.."', ""),
+        ('filename="."', ""),
+        ('filename="..."', "..."),
+        ("filename*=UTF-8''a%0d%0aSet-Cookie:%20b%00.txt", "aSet-Cookie: b.txt"),
+        ("filename*=UTF-8''..%2F..%00", ""),
+        ("filename*=UTF-8''a%E2%80%A8b%C2%85%7F.txt", "ab.txt"),
+        ("filename*=UTF-8''%E2%82%AC%E3%80%80a.txt", "€\u3000a.txt"),
+    ],
+)
+def test_the_name_of_a_file_is_no_folder_and_one_line(site: Any, sent: str, name: str) -> None:
+    """A view may join it to the path of a directory, or put it into a header or a log."""
+    body = multipart((f'name="f"; {sent}', "", b"x"))
+    assert visit(site(), "/", "POST", body, MULTIPART).json["f"]["filename"] == name
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
 def test_multipart_in_small_blocks(site: Any, size: int) -> None:
     """Wherever a block ends, also in the last boundary, it is the same form."""

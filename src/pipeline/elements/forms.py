@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, NoReturn
+from unicodedata import category
 from urllib.parse import unquote
 
 from multipart import parse_options_header
@@ -333,7 +334,9 @@ def _value(part: Part, charset: str) -> str | Upload:
     if part.file is None:
         return decoded(part.text, known_charset(part.charset) or charset)
     filename = part.filename if isinstance(part.filename, str) else decoded(part.filename or b"", charset)
+    filename = "".join(char for char in filename if category(char) not in ("Cc", "Zl", "Zp"))
     filename = filename.replace("\\", "/").rpartition("/")[2]
+    filename = "" if filename in (".", "..") else filename
     if not filename and not part.length:  # a browser sends this if no file was chosen
         return ""
     return Upload(filename, part.type, part.file, part.length)

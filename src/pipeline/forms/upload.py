@@ -16,7 +16,7 @@ class Upload:
 
     def __init__(self, filename: str, type: str, file: IO[bytes], length: int) -> None:
         self.filename = filename
-        """Its name, without the folders that some browsers send with it; may be empty."""
+        """Its name, without folders, control characters and line breaks; never that of a folder. May be empty."""
         self.type = type
         """Its media type in lower case, with its parameters as they were sent: ``text/plain; charset=utf-8``."""
         self.file = file
