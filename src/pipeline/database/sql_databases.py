@@ -339,6 +339,8 @@ class Database:
             quoted = {name: ", ".join(f"'{one}'" for one in names) for name, names in lists.items()}
             cursor = connection.cursor()
             try:
+                if self.dialect.plain_plan:
+                    cursor.execute(self.dialect.plain_plan)
                 cursor.execute(self.dialect.leaving.format(**quoted))
                 found = {str(row[0]).lower() for row in cursor.fetchall()}
                 cursor.close()

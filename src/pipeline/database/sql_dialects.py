@@ -98,6 +98,8 @@ class Dialect:
     also finds "all writes" and "all reads" if such a statement may call one unseen, by a trigger or a view, and
     "all changes" if a read may change something so. ``{computing}`` are names of functions that are not asked for.
     """
+    plain_plan: str = ""
+    """Statement in front of that query, by which its plan is not compiled: that takes longer than to execute it."""
     errors: Errors = field(default_factory=Errors)
 
 
@@ -127,8 +129,9 @@ POSTGRESQL = Dialect(
     # A function whose body is known may leave something by a statement in it, or by a function that it calls; any
     # other if it is volatile, but for some that end with the transaction or only count. What rules, defaults,
     # constraints and policies call is read as PostgreSQL stores it.
+    plain_plan="SET LOCAL jit = off",
     leaving=r"""WITH RECURSIVE functions AS (SELECT pg_proc.oid, lower(proname) AS name, prosrc AS body,
-            lower(regexp_replace(prosrc, '["\s]', '', 'g')) AS calls,
+            CASE WHEN pg_proc.oid >= 16384 THEN lower(regexp_replace(prosrc, '["\s]', '', 'g')) END AS calls,
             pg_proc.oid >= 16384 AND prosrc <> '' AND lanname IN ('sql', 'plpgsql') AS is_known,
             provolatile = 'v' AND NOT (prorettype = 'trigger'::regtype AND lanname IN ('internal', 'c')) AS changes
         FROM pg_catalog.pg_proc JOIN pg_catalog.pg_language ON pg_language.oid = prolang
