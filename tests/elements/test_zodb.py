@@ -31,6 +31,7 @@ from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
 from pipeline.database import zodb_pools as module
 from pipeline.database.outages import Outage
+from pipeline.database.places import make_directories
 from pipeline.database.storages import ZEO_TIMEOUT, storage_of
 from pipeline.database.transactions import Manager, is_open
 from pipeline.database.zodb_pools import Pool, PooledConnection
@@ -893,6 +894,11 @@ def test_what_a_database_makes_is_private__S26(tmp_path: Path, uri: str, exists:
     files.pop("Data.fs.lock", None)
     assert len(files) >= (1 if uri.startswith("sqlite") else 4)
     assert set(files.values()) == {"0o600"}, files
+
+
+def test_the_file_of_a_data_dir_stands_in_the_directory_that_was_made(tmp_path: Path) -> None:
+    make_directories(f"sqlite://?data_dir={tmp_path}/a+b%20c")
+    assert [file.name for file in (tmp_path / "a b c").iterdir()] == ["main.sqlite3"]
 
 
 def test_zeo_goes_away_and_comes_back(tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,8 +56,8 @@ def make_directories(uri: str) -> None:
             os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700)
-    for name in re.findall("[?&]data_dir=([^&]+)", uri):
-        make_file(f"{unquote(name)}/main.sqlite3")
+    if data_dir := dict(parse_qsl(urlsplit(uri).query)).get("data_dir"):
+        make_file(f"{data_dir}/main.sqlite3")
 
 
 def make_file(path: str, mode: int = 0o600) -> None:

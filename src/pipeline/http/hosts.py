@@ -167,6 +167,6 @@ def hides_visitors(peers: Peers) -> bool:
 
 def visitor_of(environ: dict[str, Any]) -> str:
     """Return the address that distinguishes this visitor from others, or "" if a proxy hides it."""
+    known: str | None = environ.get(VISITOR)
     address: str = environ.get("REMOTE_ADDR", "")
-    found: str = environ.get(VISITOR, "" if _SHARED[address] else address)
-    return found
+    return known if known is not None else "" if _SHARED[address] else address
