@@ -720,23 +720,31 @@ HOLDS = "import sys; from ZODB.FileStorage import FileStorage; file = FileStorag
 HOLDS += "print('it has it', flush=True); sys.stdin.read()"
 
 
+def open_and_close(path: str, other: subprocess.Popen[bytes]) -> None:
+    while other.poll() is None:
+        for number in [os.open(path, os.O_RDONLY) for _ in range(100)]:
+            os.close(number)
+
+
 @pytest.mark.parametrize(("patience", "status"), [(30, 200), (0.3, 503)])
 @pytest.mark.parametrize("number", [None, os.getpid, os.getppid])
 def test_a_process_waits_for_the_file_that_its_predecessor_has__R9(
     patience: float, status: int, number: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of its requests is a 503. If the other process stays, they are, and no further one waits. In another
-    container the predecessor has the number of this process, or of its parent: it was not waited for."""
+    container the predecessor has the number of this process, or of its parent: it was not waited for. Other threads
+    close files while this process looks through its own."""
     monkeypatch.setattr("pipeline.database.storages.LOCK_PATIENCE", patience)
     path = f"{tmp_path}/Data.fs"
     app = site_of(f"file://{path}", write)
     command = [sys.executable, "-W", "ignore", "-c", HOLDS, path]
     with (
+        ThreadPoolExecutor(5) as threads,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
-        ThreadPoolExecutor(4) as threads,
     ):
         assert other.stdin is not None and other.stdout is not None
         other.stdout.readline()
+        threads.submit(open_and_close, path, other)
         if number is not None:
             Path(f"{path}.lock").write_text(f"{number()}")
         answers = [threads.submit(ask, app) for _ in range(4)]

@@ -205,7 +205,9 @@ def multipart_file(value: str, chance: random.Random) -> Sent:
     if encoding == "base64":
         content = codecs.encode(content, "base64")
     body = part(disposition, headers, content)
-    return Sent((name, content), chance.choice(METHODS), "/@@file", "multipart/form-data; boundary=xyz", body)
+    told = "" if name in (".", "..") else name  # the name of a folder is none
+    value = (told, content) if told or content else ""  # as if no file was chosen
+    return Sent(value, chance.choice(METHODS), "/@@file", "multipart/form-data; boundary=xyz", body)
 
 
 def json_value(value: str, chance: random.Random) -> Sent:

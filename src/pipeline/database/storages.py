@@ -223,8 +223,12 @@ def _may_wait(path: str) -> bool:
             return False
         if holder not in (os.getpid(), os.getppid(), forks.parent()):
             return True
-        with os.scandir(f"/proc/{holder}/fd") as files:
-            return not any(os.path.samefile(file, lock) for file in files)
+        held = os.stat(lock)
+        for file in Path(f"/proc/{holder}/fd").iterdir():
+            with suppress(FileNotFoundError):  # another thread has closed it since
+                if os.path.samestat(os.stat(file), held):
+                    return False
+        return True
     return False
 
 
