@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from _pytest._code import code
 
 from environments import NOT_COPIED, make_wheel
 from ports import unused_port
@@ -51,6 +52,7 @@ KINDS = ("browser", "servers", "slow", "faults")
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = Counter()
     keep_installed()
+    read_again()
     gc.disable()  # until the tests are collected: they are kept anyway
 
 
@@ -60,6 +62,15 @@ def debug_key_is_told() -> None:
     from pipeline.http import debug_key
 
     debug_key.make()
+
+
+def read_again() -> None:
+    """Have pytest read the source of a failed test again, if Python 3.11 refuses it since a thread reads some, too.
+    The whole run ended with an INTERNALERROR, and did not say which test had failed."""
+    from pipeline.between import parsed
+
+    read = code.getstatementrange_ast
+    code.getstatementrange_ast = lambda *given, **named: parsed(lambda last: read(*last, **named), given)
 
 
 def keep_installed() -> None:

@@ -153,8 +153,8 @@ POSTGRESQL = Dialect(
         UNION ALL SELECT conbin::text, contypid <> 0 FROM pg_catalog.pg_constraint
         UNION ALL SELECT concat(indexprs, indpred), false FROM pg_catalog.pg_index WHERE indexrelid >= 16384
         UNION ALL SELECT concat(polqual, polwithcheck), true FROM pg_catalog.pg_policy),
-        called AS (SELECT found[1]::oid AS oid, by_reads
-            FROM trees, regexp_matches(tree, ':(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+)', 'g') AS found
+        called AS (SELECT DISTINCT substring(part FROM '^\d+')::oid AS oid, by_reads
+            FROM trees, unnest(string_to_array(replace(tree, 'fnoid ', 'funcid '), 'funcid ')) AS part
         UNION ALL SELECT tgfoid, false FROM pg_catalog.pg_trigger WHERE NOT tgisinternal
         UNION ALL SELECT oprcode::oid, true FROM pg_catalog.pg_operator WHERE oid >= 16384
         UNION ALL SELECT castfunc, true FROM pg_catalog.pg_cast WHERE oid >= 16384
