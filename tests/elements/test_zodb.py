@@ -43,6 +43,7 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import ConfigurationError, OrderError, ReadOnlyTransaction
 from pipeline.testing import fault
+from ports import unused_port
 from servers.zeo import ZEO
 
 
@@ -1055,6 +1056,32 @@ def test_directories_with_copies_are_for_their_owner_only__S26(
     monkeypatch.setattr("pipeline.database.storages.zodburi.resolve_uri", lambda uri: (opens, {}))
     storage_of(uri.format(place))[0]()
     assert modes(place.parent) == {"copies": 0o700}
+
+
+@pytest.mark.usefixtures("common_umask")
+@pytest.mark.parametrize("uri", ["zeo://{}?client=c&var={}", "zeo://{}?client=c&storage=main&var={}"])
+def test_the_cache_of_a_zeo_client_is_for_its_owner_only__S26(uri: str, tmp_path: Path, caplog: Any) -> None:
+    """ZEO takes it for its own, and would have made it by the umask, in a directory that others may read."""
+    tmp_path.chmod(0o755)
+    caplog.set_level(logging.INFO, "ZEO.cache")
+    place = f"127.0.0.1:{unused_port()}"
+    assert ask(site_of(uri.format(place, tmp_path) + "&wait_timeout=1", read)).status_int == 503
+    close_all()
+    (cache,) = tmp_path.glob("c-*.zec")
+    assert f"reusing persistent cache file '{cache}'" in caplog.text
+    assert cache.stat().st_mode & 0o777 == 0o600
+    assert not list(tmp_path.glob("*.bad"))
+
+
+@pytest.mark.usefixtures("common_umask")
+def test_a_cache_of_relstorage_that_others_may_read_is_told__S26(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr("pipeline.database.storages.zodburi.resolve_uri", lambda uri: (bool, {}))
+    for mode, told in ((0o700, 0), (0o755, 1)):
+        tmp_path.chmod(mode)
+        storage_of(f"mysql://h/d?cache_local_dir={tmp_path}")[0]()
+        assert caplog.text.count(f"chmod 700 {tmp_path}") == told
 
 
 @pytest.mark.usefixtures("common_umask")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +12,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pipeline.interfaces import Facts
+
+log = logging.getLogger("pipeline.database")
 
 PORTS = {"zeo": 9991, "postgres": 5432, "postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 PORTS |= {"redis": 6379, "rediss": 6379, "memcached": 11211}
@@ -56,14 +59,22 @@ def make_directories(uri: str) -> None:
             os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700)
-    if data_dir := dict(parse_qsl(urlsplit(uri).query)).get("data_dir"):
+    options = dict(parse_qsl(urlsplit(uri).query))
+    if data_dir := options.get("data_dir"):
         make_file(f"{data_dir}/main.sqlite3")
+    if client := options.get("client"):  # the cache of ZEO is a file, which begins with a mark and a transaction id
+        place = os.path.join(options.get("var", ""), f"{client}-{options.get('storage', 1)}.zec")
+        make_file(place, begin=b"ZEC3" + bytes(8))
+    if (cache := options.get("cache_local_dir")) and os.stat(cache).st_mode & 0o077:
+        log.warning("others may read %s, where RelStorage keeps what it has loaded: chmod 700 %s", cache, cache)
 
 
-def make_file(path: str, mode: int = 0o600) -> None:
-    """Make an empty file, unless there is one: a database that made it itself would let others read it (S26)."""
+def make_file(path: str, mode: int = 0o600, begin: bytes = b"") -> None:
+    """Make a file, unless there is one: a database that made it itself would let others read it (S26)."""
     with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+        os.write(file, begin)
+        os.close(file)
 
 
 def facts_of_uris(uris: Iterable[str], probe: Callable[[Any], object]) -> Facts:
