@@ -275,6 +275,18 @@ def test_a_conflict_is_no_failure(site: Site) -> None:
     assert done == {"sea": 1} and waiting.failed == 0
 
 
+def test_jobs_that_cannot_be_done_now_do_not_keep_out_those_behind_them(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those do that other workers have: as many of them as a worker looks at were all that it ever looked at."""
+    monkeypatch.setattr("pipeline.tools.work.AT_ONCE", 2)
+    for kind, name in [("always_conflicts", "hill")] * 3 + [("done", "sea")]:
+        site.add(kind, name)
+    assert site.run("--once")[0] == 0
+    done, waiting = site.stored()
+    assert done == {"sea": 1} and [one.failed for one in waiting] == [0, 0, 0]
+
+
 def test_a_job_may_store_another(site: Site) -> None:
     site.add("further")
     assert site.run("--once")[0] == 0
@@ -430,22 +442,29 @@ def test_a_database_that_another_process_has_is_refused(site: Site) -> None:
     assert len(site.stored()[1]) == 1
 
 
-def test_a_worker_waits_and_ends_after_the_job_at_hand(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("every", "sleeps"), [("3", [0.5]), ("0.2", [0.2, 0.2])])
+def test_a_worker_waits_and_ends_after_the_job_at_hand(
+    site: Site, every: str, sleeps: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may end while it waits, also in a later turn."""
     site.add("done")
     slept: list[float] = []
+    sleep_well = time.sleep
 
     def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        os.kill(os.getpid(), signal.SIGTERM)
+        slept.append(round(seconds, 1))
+        sleep_well(seconds)
+        if len(slept) == len(sleeps):
+            os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     monkeypatch.setattr("pipeline.tools.work.time.sleep", sleep)
     try:
-        assert site.run("--every", "3")[0] == 0
+        assert site.run("--every", every)[0] == 0
     finally:
         for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
             signal.signal(number, handler)
-    assert slept == [0.5] and site.stored() == ({"sea": 1}, [])
+    assert slept == sleeps and site.stored() == ({"sea": 1}, [])
 
 
 def test_a_site_that_refuses_the_request_of_a_worker_is_told(site: Site, caplog: Any) -> None:

@@ -239,10 +239,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
         if self._txn is not None or self.deferred:
             raise AlreadyInTransaction
         self.deferred = True
-        for one in self._synchs.all:
-            synchronizer = one()
-            if synchronizer is not None:
-                synchronizer.newTransaction(None)
+        self._synchs.map(lambda one: one.newTransaction(None))
 
     def begin(self) -> Any:
         if self.deferred or self._txn is not None:
@@ -315,10 +312,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
     def end_deferred(self) -> None:
         """End a transaction whose object was not made."""
         self.deferred = False
-        for one in self._synchs.all:
-            synchronizer = one()
-            if synchronizer is not None:
-                synchronizer.afterCompletion(None)
+        self._synchs.map(lambda one: one.afterCompletion(None))
 
     def disown(self) -> None:
         """Drop the transaction without telling the databases: the connections belong to another process (R12)."""

@@ -37,6 +37,8 @@ else:  # they need prometheus_client
 
 AT_ONCE = 20
 """Jobs of the queue that a worker looks at before it looks at the queue again."""
+MOST_PASSED = 200
+"""Jobs that cannot be done now, after which a worker waits: most likely a server is away."""
 STEP = 0.5
 """Seconds after which a worker that waits notices that it is to end."""
 PAUSE = 5.0
@@ -90,17 +92,19 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.stop)
         looked = float("-inf")
+        passed: set[int] = set()  # those of this turn that cannot be done now
         while not self.is_stopped:
             names["abort"]()  # the queue as it is now
             queue = names["request"].job_queue
-            found = queue.due(time.time(), AT_ONCE)
+            found = [id for id in queue.due(time.time(), AT_ONCE + len(passed)) if id not in passed]
             if self.has_metrics and (not found or time.monotonic() - looked > PAUSE):
                 looked = time.monotonic()
                 look_at_jobs(queue)
             names["abort"]()  # nothing is locked while a job runs
             random.shuffle(found)  # another worker has the same list
-            done = [self.do(id, names["app"]) for id in found if not self.is_stopped]
-            if not any(done):
+            passed.update(id for id in found if not self.is_stopped and not self.do(id, names["app"]))
+            if not found or len(passed) >= MOST_PASSED:
+                passed.clear()
                 if self.is_once:
                     break
                 until = time.monotonic() + self.every
