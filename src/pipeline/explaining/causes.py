@@ -53,25 +53,16 @@ class Late(NamedTuple):
 
 
 def causes(
-    record: Record | None, status: int, directory: Path, late: Sequence[Late] = (), missed: Sequence[Cause] = ()
+    record: Record | None, status: int, directory: Path, late: Sequence[Late] = ()
 ) -> Iterator[Cause]:
     """Yield the causes of an answer; the first is the cause of its status.
 
-    late    the exceptions that were logged or that reached the server; those that a part has seen are left out
-    missed  the switches that had no line for the request
+    late  the exceptions that were logged or that reached the server; those that a part has seen are left out
     """
     path = path_of(record) if record is not None else []
-    yield from missed
-    if record is not None and path:
-        yield from causes_within(record, path, status, directory, late, is_missed=bool(missed))
-    elif not missed:
+    if record is None or not path:
         yield Cause.of("unseen", "outside of every pipeline")
-
-
-def causes_within(
-    record: Record, path: list[Part], status: int, directory: Path, late: Sequence[Late], *, is_missed: bool
-) -> Iterator[Cause]:
-    """Yield the causes of an answer that parts of a pipeline have seen."""
+        return
     walk, look = way_of(record, path)
     failed = next((visit for visit in reversed(path) if visit.error is not None), None)
     if walk is not None and walk.decides(failed is not None):
@@ -81,12 +72,12 @@ def causes_within(
     is_refused = failure is not None and isinstance(failure.error, HTTPException)
     met = {id(error) for visit in path for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
-    has_answered = not is_missed and not (unmet and status >= 500)
+    has_answered = not (unmet and status >= 500)
     noticed = noticed_of(path)
     end = place_of(look.chosen.function) if look is not None and look.chosen is not None else path[-1].step.where
     rules: tuple[Iterable[tuple[str, ...]], ...] = (
         readers(noticed) if is_refused else (),  # the form was not what it should be, or the view says so
-        [of_error(failure)] if failure is not None and not is_missed else (),
+        [of_error(failure)] if failure is not None else (),
         (of_late(one, path[-1], look) for one in unmet),
         [of_answer(path[-1], look, status)] if failure is None and has_answered else (),
         swallowed(path),
@@ -124,11 +115,6 @@ def of_zope(walk: Walk, status: int, location: str = "") -> Cause:
         return Cause(where, leads + why, remedy)
     where, name = walk.view or ("", "")
     return Cause(where, "; ".join([f"the view {name} answered {status}", *walk.surprises]))
-
-
-def no_branch(where: str, wanted: Sequence[str]) -> Cause:
-    """Return the cause of a 404 of a switch that has no line for the request."""
-    return Cause.of("no branch", where, wanted="; ".join(wanted))
 
 
 def of_answer(visit: Part, look: Look | None, status: int) -> Cause:

@@ -31,37 +31,6 @@ class Option(NamedTuple):
     """The meaning of the option, with its unit, as reStructuredText."""
 
 
-class Description(NamedTuple):
-    """The words of an element for its users: options, place and attributes."""
-
-    name: str
-    text: str
-    """The docstring without the options."""
-    options: tuple[Option, ...]
-    requires: tuple[str, ...] = ()
-    provides: tuple[str, ...] = ()
-    adds: tuple[Mapping[str, str], ...] = ()
-    """Name, type, default and meaning of each attribute that the element adds to the request."""
-    inside: Mapping[str, str] = {}
-    outside: Mapping[str, str] = {}
-
-
-def description_of(name: str, element: Element) -> Description:
-    """Return the description of an element."""
-    text, options = read(element.__doc__, element.factory)
-    contract = element.contract
-    return Description(
-        name,
-        text,
-        options,
-        contract.requires,
-        contract.provides,
-        tuple(added(element)),
-        contract.inside,
-        contract.outside,
-    )
-
-
 def read(docstring: str | None, factory: Callable[..., Any]) -> tuple[str, tuple[Option, ...]]:
     """Return the text of a docstring without its options, and the options that the factory takes."""
     taken = [each for each in inspect.signature(factory).parameters.values() if each.kind is each.KEYWORD_ONLY]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipeline.database.instead import read_only_if_locked
 from pipeline.explaining.candidates import Look
-from pipeline.explaining.causes import Cause, Late, causes, no_branch, way_of
+from pipeline.explaining.causes import Cause, Late, causes, way_of
 from pipeline.explaining.changes import BODY
 from pipeline.explaining.recorder import Recorder
 from pipeline.explaining.recording import Part, Record, path_of
@@ -112,9 +112,7 @@ def explain(
 ) -> Explained:
     """Run one request through an ini, and return what is to be said of it."""
     recorder = Recorder(user, commit)
-    missed: list[Cause] = []
-    watchers = [around(recorder.watch, recorder.opened)]
-    built = build(ini, words, watchers, lambda where, wanted: missed.append(no_branch(where, wanted)))
+    built = build(ini, words, [around(recorder.watch, recorder.opened)])
     recorder.listen_to_sql()
     log = Log()
     logger = logging.getLogger()
@@ -138,7 +136,7 @@ def explain(
     late = log.late
     if escaped is not None and all(one.error is not escaped for one in late):
         late.append(Late("it reached the server", escaped))
-    found = list(causes(recorder.record, int(line[:3]), split_name(ini)[0].parent, late, missed))
+    found = list(causes(recorder.record, int(line[:3]), split_name(ini)[0].parent, late))
     return Explained(recorder, line, headers, sent, seconds, log.lines, found, escaped)
 
 
