@@ -13,7 +13,7 @@ from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.explaining.candidates import Look
 from pipeline.explaining.changes import GONE
-from pipeline.explaining.noticed import Noticed, lost_headers, readers, set_twice
+from pipeline.explaining.noticed import lost_headers, readers, set_twice
 from pipeline.explaining.recording import Part, Record, path_of
 from pipeline.explaining.remedies import REMEDIES, remedy_of
 from pipeline.explaining.unscanned import unscanned
@@ -73,17 +73,15 @@ def causes(
     met = {id(error) for visit in path for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
     has_answered = not (unmet and status >= 500)
-    noticed = noticed_of(path)
-    end = place_of(look.chosen.function) if look is not None and look.chosen is not None else path[-1].step.where
     rules: tuple[Iterable[tuple[str, ...]], ...] = (
-        readers(noticed) if is_refused else (),  # the form was not what it should be, or the view says so
+        readers(path) if is_refused else (),  # the form was not what it should be, or the view says so
         [of_error(failure)] if failure is not None else (),
         (of_late(one, path[-1], look) for one in unmet),
         [of_answer(path[-1], look, status)] if failure is None and has_answered else (),
         swallowed(path),
-        () if is_refused else readers(noticed),
-        set_twice(noticed),
-        lost_headers(end, record.late_headers),
+        () if is_refused else readers(path),
+        set_twice(path),
+        lost_headers(path[-1].place, record.late_headers),
         dropped(path),
         hidden(walk),
     )
@@ -94,17 +92,6 @@ def way_of(record: Record, path: Sequence[Part]) -> tuple[Walk | None, Look | No
     """Return traversal and the look-up of the view, as far as they were told."""
     walk = record.zope_walk or next((part.walk for part in path if part.walk is not None), None)
     return walk, next((part.look for part in reversed(path) if part.look is not None), None)
-
-
-def noticed_of(path: Sequence[Part]) -> list[Noticed]:
-    """Return the changes of the parts. The place of the end is that of its view."""
-    return [Noticed(one.step, _place(one), one.inward, one.answered) for one in path]
-
-
-def _place(visit: Part) -> str:
-    if visit.look is not None and visit.look.chosen is not None:
-        return place_of(visit.look.chosen.function)
-    return visit.step.where if visit.step.element is not None else place_of(visit.step.factory)
 
 
 def of_zope(walk: Walk, status: int, location: str = "") -> Cause:

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import GeneratorType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.between import Step
 from pipeline.explaining.changes import BODY, COOKIE, GONE, header_key
+from pipeline.explaining.recording import Part
 
 SHARED = {"Allow", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "ETag"}
 SHARED |= {"Link", "Server-Timing", "Vary", "WWW-Authenticate"}
 """Headers that several parts may set: lists, and those that follow from a body that is changed on the way."""
 
 
-class Noticed(NamedTuple):
-    """The changes of one part."""
-
-    step: Step
-    where: str
-    changed: Mapping[str, str]
-    """Changes to the request on the way in."""
-    answered: Mapping[str, str]
-    """Changes to the response on the way out."""
-
-
-def readers(parts: Sequence[Noticed]) -> Iterator[tuple[str, str, str]]:
+def readers(parts: Sequence[Part]) -> Iterator[tuple[str, str, str]]:
     """Yield the parts outside of the element of forms that have read of the body: place, why, and remedy."""
     for number, part in enumerate(parts):
         reader = next((one for one in parts[number + 1 :] if reads_forms(one.step)), None)
-        read = part.changed.get(BODY)
+        read = part.inward.get(BODY)
         if read is not None and reader is not None and not reads_forms(part.step):
             why = f"{part.step} read the body of the request ({read}), and {reader.step} found only the rest"
             remedy = f"Read request.body, which leaves the body for others, or stand inside of {reader.step}."
-            yield part.where, why, remedy
+            yield part.place, why, remedy
 
 
 def reads_forms(step: Step) -> bool:
@@ -41,9 +31,9 @@ def reads_forms(step: Step) -> bool:
     return step.element is not None and "form" in step.element.contract.provides
 
 
-def set_twice(parts: Sequence[Noticed]) -> Iterator[tuple[str, str, str]]:
+def set_twice(parts: Sequence[Part]) -> Iterator[tuple[str, str, str]]:
     """Yield each header and cookie that two parts set: place, why, and remedy."""
-    first: dict[str, Noticed] = {}
+    first: dict[str, Part] = {}
     for part in reversed(parts):
         for name, value in part.answered.items():
             if not name[:1].isupper() or name in SHARED or value == GONE:  # "body" is not a header
@@ -51,8 +41,8 @@ def set_twice(parts: Sequence[Noticed]) -> Iterator[tuple[str, str, str]]:
             inner = first.setdefault(name, part)
             if inner is not part:
                 what = f"the cookie {name.removeprefix(COOKIE).strip()}" if name.startswith(COOKIE) else name
-                why = f"{inner.step} set {what}, and {part.step} ({part.where}) set it again: a browser takes one"
-                yield inner.where, why, "Let one of the two set it."
+                why = f"{inner.step} set {what}, and {part.step} ({part.place}) set it again: a browser takes one"
+                yield inner.place, why, "Let one of the two set it."
 
 
 def lost_headers(where: str, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:

@@ -22,7 +22,6 @@ from webob.exc import HTTPException, WSGIHTTPException
 from pipeline.explaining.candidates import Look, look_up
 from pipeline.explaining.changes import (
     BODY,
-    GONE,
     NO_ANSWER,
     State,
     apply,
@@ -41,6 +40,7 @@ from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.paste import Step
 from pipeline.telling.secrets import LONGEST, masked_text, told_variable
+from pipeline.telling.words import place_of
 
 if TYPE_CHECKING:
     from pipeline.explaining.made_of import MadeOf, Making
@@ -126,6 +126,13 @@ class Part:
     def name(self) -> str:
         """The name of the element, the app or the middleware."""
         return str(self.step)
+
+    @property
+    def place(self) -> str:
+        """The place of its view, or else of the part."""
+        if self.look is not None and self.look.chosen is not None:
+            return place_of(self.look.chosen.function)
+        return self.step.where if self.step.element is not None else place_of(self.step.factory)
 
     @property
     def seconds(self) -> float:
@@ -368,13 +375,10 @@ class Record:
             self.again = self.again._replace(fields=without_closures(self.again.fields))
         del self.state, self.seen, self.left, self.response
 
-    def inside(self, part: Part) -> float:
-        """Return the seconds within the parts that are right inside of a part."""
-        return sum(one.seconds for one in self.parts if one.outer is part and one.ended)
-
     def own(self, part: Part) -> float:
         """Return the seconds that a part itself took, with its waiting for a database."""
-        return max(0.0, part.seconds - self.inside(part))
+        inside = sum(one.seconds for one in self.parts if one.outer is part and one.ended)
+        return max(0.0, part.seconds - inside)
 
     def failed_parts(self) -> Iterator[Part]:
         """Yield the parts of the last attempt that raised an error, innermost first."""
@@ -395,15 +399,10 @@ class Record:
         """Return the environ as a part found it, as text."""
         state = self.environ
         for one in self.parts:
-            if one.attempt == part.attempt:
-                for name, value in one.changed.items():
-                    if value == GONE:
-                        state.pop(name, None)
-                    elif not name.startswith("request.") and name != BODY:
-                        state[name] = value
+            state = apply(state, one.changed)
             if one is part:
                 break
-        return state
+        return {name: value for name, value in state.items() if name != BODY and name[:8] != "request."}
 
 
 def path_of(record: Record) -> list[Part]:

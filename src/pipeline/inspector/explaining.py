@@ -8,18 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.explaining.candidates import Look, look_up
-from pipeline.explaining.causes import Cause, causes, noticed_of, of_zope
+from pipeline.explaining.causes import Cause, causes, of_zope
 from pipeline.explaining.noticed import lost_headers, readers, set_twice
 from pipeline.explaining.recording import Record, named, path_of
 from pipeline.explaining.walking import Walk, walk_again
 from pipeline.telling.secrets import HEADERS, masked_text
 
 log = logging.getLogger("pipeline")
-
-
-def is_of_zope(record: Record) -> bool:
-    """Return whether a Zope site has refused the request, or met an error."""
-    return record.zope_walk is not None and record.zope_walk.cause is not None
 
 
 def explain_zope(record: Record, status: int, location: str = "") -> None:
@@ -50,9 +45,8 @@ def noticed_beside(record: Record, look: Look | None) -> list[Cause]:
     path = path_of(record)
     if path and path[-1].look is None:
         path[-1].look = look
-    noticed = noticed_of(path)
-    end = noticed[-1].where if noticed else ""
-    found = [*readers(noticed), *set_twice(noticed), *lost_headers(end, record.late_headers)]
+    end = path[-1].place if path else ""
+    found = [*readers(path), *set_twice(path), *lost_headers(end, record.late_headers)]
     told = {cause.why for cause in record.causes}
     return [cause for cause in (Cause(*map(masked_text, one)) for one in found) if cause.why not in told]
 
