@@ -1,12 +1,4 @@
-"""``pipeline adopt INI``: put a pipeline around a site that exists, and show that it answers as before.
-
-============  ==============================================================================================
-reading.py    the ini of the site: its middleware and its application
-writing.py    the table of what is found, what is set and why, and the new ini
-asking.py     a process that loads an ini, asks for pages, and says what a Pyramid application has included
-comparing.py  the answers before and after
-============  ==============================================================================================
-"""
+"""``pipeline adopt INI``: put a pipeline around a site that exists, and show that it answers as before."""
 
 from __future__ import annotations
 
