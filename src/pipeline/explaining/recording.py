@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from itertools import count
@@ -35,7 +35,6 @@ from pipeline.explaining.changes import (
 )
 from pipeline.explaining.walking import FIELDS, Walk, walk_again
 from pipeline.http.error_pages import text_of
-from pipeline.http.tracebacks import traceback_of
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.paste import Step
@@ -156,6 +155,7 @@ class Record:
     has_failed = False
     """True if a part has raised an error."""
     error = traceback = ""
+    """The text of the error that was answered, and the traceback of one that is not an HTTP exception."""
     causes: Sequence[Any] = ()
     """Why it failed (``pipeline.explaining.causes.Cause``)."""
     made_of: MadeOf | None = None
@@ -380,20 +380,9 @@ class Record:
         inside = sum(one.seconds for one in self.parts if one.outer is part and one.ended)
         return max(0.0, part.seconds - inside)
 
-    def failed_parts(self) -> Iterator[Part]:
-        """Yield the parts of the last attempt that raised an error, innermost first."""
-        last = [part for part in self.parts if part.attempt == self.attempts]
-        yield from (part for part in reversed(last) if part.error is not None)
-
     def lose(self, headers: Sequence[str]) -> None:
         """Note the headers that were set when the body had begun to be sent."""
         self.late_headers = headers
-
-    def note_error(self, error: BaseException) -> None:
-        """Note the text of an error, and the traceback of one that is not an HTTP exception."""
-        self.error = f"{type(error).__name__}: {masked_text(text_of(error))}"
-        if not isinstance(error, HTTPException):
-            self.traceback = masked_text(traceback_of(error))
 
     def environ_at(self, part: Part) -> dict[str, str]:
         """Return the environ as a part found it, as text."""

@@ -7,11 +7,15 @@ from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
+from webob.exc import HTTPException
+
 from pipeline.explaining.candidates import Look, look_up
 from pipeline.explaining.causes import Cause, causes, of_zope
 from pipeline.explaining.noticed import lost_headers, readers, set_twice
 from pipeline.explaining.recording import Record, named, path_of
 from pipeline.explaining.walking import Walk, walk_again
+from pipeline.http.error_pages import text_of
+from pipeline.http.tracebacks import traceback_of
 from pipeline.telling.secrets import HEADERS, masked_text
 
 log = logging.getLogger("pipeline")
@@ -30,7 +34,9 @@ def explain_zope(record: Record, status: int, location: str = "") -> None:
 
 def explain(record: Record, error: BaseException, status: int) -> None:
     """Note why a request failed, while the error is there."""
-    record.note_error(error)
+    record.error = f"{type(error).__name__}: {masked_text(text_of(error))}"
+    if not isinstance(error, HTTPException):
+        record.traceback = masked_text(traceback_of(error))
     try:
         record.causes = [Cause(*map(masked_text, cause)) for cause in causes(record, status, Path.cwd())]
     except Exception:  # what cannot be told must not change the answer

@@ -57,7 +57,8 @@ class Inspector:
             raise
         record.ended = perf_counter()
         watch_stream(response, record.lose)
-        error = next((part.error for part in record.failed_parts()), None) if record.has_failed else None
+        last = [part for part in record.parts if part.attempt == record.attempts] if record.has_failed else []
+        error = next((part.error for part in reversed(last) if part.error is not None), None)
         status = int(response.status_line[:3])
         is_expected = isinstance(error, HTTPException) and not is_error(error)
         if record.zope_walk is not None and record.zope_walk.cause is not None and status < 500:

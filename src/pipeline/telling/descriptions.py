@@ -92,19 +92,17 @@ def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
         return described
     return {
         **described,
-        "defaults": {option: written(value) for option, value in _defaults(element)},
+        "defaults": {
+            name: written(option.default)
+            for name, option in inspect.signature(element.factory).parameters.items()
+            if option.kind is option.KEYWORD_ONLY and name not in element.options and option.default is not None
+        },
         "requires": [thing for thing in element.contract.requires if thing not in element.contract.met],
         "provides": list(element.contract.provides),
         "request class": written(element.contract.adds) if element.contract.adds is not None else "",
         "adds": list(added(element)),
         "held": list(holding(element.contract, contracts)),
     }
-
-
-def _defaults(element: Element) -> Iterator[tuple[str, Any]]:
-    for name, option in inspect.signature(element.factory).parameters.items():
-        if option.kind is option.KEYWORD_ONLY and name not in element.options and option.default is not None:
-            yield name, option.default
 
 
 def added(element: Element) -> Iterator[dict[str, str]]:

@@ -48,7 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     if site.drain and "gunicorn.conf.py" not in deployment.files:  # gunicorn does so itself, on SIGTERM
         drain = ("stop", f"touch {site.mark} && sleep {site.drain}")
         deployment = deployment._replace(commands=[drain, *deployment.commands])
-    refuse_unreadable(site)
+    if os.geteuid() == 0:  # then the user of the server is another one
+        need_readable(site.directory, "the server's own user")
     if site.rehearse and "wsgi.py" not in deployment.files:
         raise ConfigurationError("--rehearse: the site runs elsewhere, so nothing is reloaded here")
     put(site, deployment, write_files(site, deployment))
@@ -110,12 +111,6 @@ def site_of(options: argparse.Namespace) -> Site:
         facts=facts,
         passwords=passwords_of(facts),
     )
-
-
-def refuse_unreadable(site: Site) -> None:
-    """Refuse a directory that Apache's or nginx' own user cannot enter, if root starts the server."""
-    if os.geteuid() == 0:
-        need_readable(site.directory, "the server's own user")
 
 
 def write_files(site: Site, deployment: Deployment) -> list[str]:
