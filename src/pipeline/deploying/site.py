@@ -88,8 +88,6 @@ class Site(NamedTuple):
     """Directories whose files nginx sends itself, and their internal locations."""
     facts: StepFacts
     """The steps of the ini, each with its facts."""
-    passwords: Mapping[str, str]
-    """The lines of inis with a password, such as "line 7", by the path of the ini."""
     upstreams: Sequence[str] = ()
     """Instances on other addresses, which nginx asks in turn."""
     rehearse: str = ""

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.explaining.candidates import Look
-from pipeline.explaining.causes import Cause, Failure, Late, last_frame, of_error, of_late, of_zope
+from pipeline.explaining.causes import Cause, Failure, Late, last_frame, of_error, of_late, of_zope, ways_of
 from pipeline.explaining.passed import passed
 from pipeline.explaining.remedies import remedy_of
 from pipeline.explaining.walking import Walk
@@ -102,7 +102,7 @@ def lines_of(told: Told) -> Iterator[str]:
     yield f"where   {told.cause.where}"
     if told.cause.remedy:
         yield f"change  {told.cause.remedy}"
-    for title, lines in ways_of(told):
+    for title, lines in ways_of(told.walk, told.look):
         yield f"\n{title}"
         yield from lines
 
@@ -119,19 +119,11 @@ def page_of(request: Any, error: Exception, problem: Problem, told: Told) -> str
         asked=f"{request.environ['REQUEST_METHOD']} {request.path_info_safe}",
         errors=[] if isinstance(error, HTTPException) else list(errors_of(error)),
         record=getattr(request, "inspected", None),
-        ways=list(ways_of(told)),
+        ways=ways_of(told.walk, told.look),
         command=command_of(request, ini) if ini else "",
         test=test_of(request, ini) if ini else None,
         **asked_of(request),
     )
-
-
-def ways_of(told: Told) -> Iterator[tuple[str, list[str]]]:
-    """Yield the way from the root to the view: a title, and its lines."""
-    if told.walk is not None:
-        yield "Traversal", list(told.walk.lines())
-    if told.look is not None:
-        yield f"View {told.look.title}", list(told.look.lines())
 
 
 class Frame(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from traceback import walk_tb
-from types import CodeType
+from types import CodeType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from pipeline.between import InPython, Step
@@ -48,14 +48,6 @@ class Known(NamedTuple):
     facts: Facts = Facts()
 
 
-class Middleware:
-    """A foreign app or middleware, of which nothing but the code is known."""
-
-    def __init__(self, code: CodeType) -> None:
-        self.__code__ = code
-        self.__name__ = code.co_qualname.partition(".")[0]
-
-
 def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
     """Return the way of a request up to an exception. Traversal and the look-up of the view run again.
 
@@ -79,7 +71,7 @@ def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
     had_context = reads and request.views is not None and (at_end or request.context is not None)
     look = look_up(request) if had_context else None
     if middleware is not None:
-        found = Middleware(middleware)
+        found = SimpleNamespace(__code__=middleware, __name__=middleware.co_qualname.partition(".")[0])
         steps.append(Step(None, found, InPython(found), {}))
     parts = [part_of(step, told_state(request)) for step in steps]
     if at_end and look is not None:

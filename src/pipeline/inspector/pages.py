@@ -145,17 +145,12 @@ def told_request(record: Record, inspector: Any) -> dict[str, Any]:
 
 def drawn(steps: Iterable[Any]) -> list[dict[str, Any]]:
     """Return the pipelines as ``pipeline show`` describes them, with secrets masked."""
-    chains = [described(Chain("", tuple(chain))) for chain in chains_of(steps)]
+    linked: list[list[Any]] = []
+    for step in steps:  # those of a pipeline one after the other, the innermost first
+        if not linked or (step.element is not None and step.element.is_end):
+            linked.append([])
+        linked[-1].insert(0, step)
+    chains = [described(Chain("", tuple(chain))) for chain in linked]
     for part in (part for chain in chains for part in chain["parts"]):
         part["options"] = {name: value_of(name, value) for name, value in part["options"].items()}
-    return chains
-
-
-def chains_of(steps: Iterable[Any]) -> list[list[Any]]:
-    """Return the parts of each pipeline, outermost first; ``steps`` are in the order in which they were linked."""
-    chains: list[list[Any]] = []
-    for step in steps:
-        if not chains or (step.element is not None and step.element.is_end):
-            chains.append([])
-        chains[-1].insert(0, step)
     return chains

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from logging.handlers import BufferingHandler
@@ -18,6 +17,7 @@ from pipeline.composition import Element, Offers, element
 from pipeline.interfaces import Handler
 from pipeline.request import Request
 from pipeline.response import Response
+from pipeline.telling.words import texts_of
 
 Act = Callable[[Any, Response], None]
 """A function that the end of the pipeline calls with a request and its response."""
@@ -39,8 +39,7 @@ class NotConforming(AssertionError):
         self.rule = rule
 
 
-TEXT = Path(__file__).with_name("rules.toml").read_text("utf-8")
-RULES = {rule: " ".join(says.split()) for rule, says in tomllib.loads(TEXT).items()}
+RULES: dict[str, str] = texts_of(Path(__file__).with_name("rules.toml"))
 """The rules of the element protocol that ``check_element`` checks, in words."""
 
 

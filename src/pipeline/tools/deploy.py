@@ -109,7 +109,6 @@ def site_of(options: argparse.Namespace) -> Site:
         servers=sorted({server for _, told in facts for server in told.servers}),
         locations={place: location for _, told in facts for place, location in told.locations.items()},
         facts=facts,
-        passwords=passwords_of(facts),
     )
 
 
@@ -175,7 +174,7 @@ def notes_on_passwords(site: Site) -> list[str]:
     return [
         f"{ini}, {line}, has a password, and every user of this machine can read it: chmod o-r {ini}, or give the "
         f"value as a variable (name=value), which is written to a file for the user of the service alone."
-        for ini, line in site.passwords.items()
+        for ini, line in passwords_of(site.facts).items()
         if os.stat(ini).st_mode & 0o004
     ]
 
