@@ -67,11 +67,10 @@ class Look(NamedTuple):
         shown = self.candidates if len(strangers) < MOST_STRANGERS else [one for one in self.candidates if one.fits]
         beaten = sum(1 for other in self.candidates if other.verdict.startswith("less specific"))
         for candidate in shown:
-            said = candidate.as_dict()
             chosen = candidate.verdict == "chosen"
             won = f": it is for {candidate.kind}" if chosen else ""
             won += f", the most specific of {beaten + 1}" if chosen and beaten else ""
-            yield f"  {'->' if chosen else '  '} {said['function']} ({said['where']})"
+            yield f"  {'->' if chosen else '  '} {candidate.view}"
             yield f"       {candidate.verdict}{won}"
         if len(shown) < len(self.candidates):
             yield f"     and {len(strangers)} views of that name for other objects"

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.explaining.candidates import Look
-from pipeline.explaining.changes import GONE
-from pipeline.explaining.noticed import lost_headers, readers, set_twice
+from pipeline.explaining.changes import BODY, COOKIE, GONE
 from pipeline.explaining.recording import Part, Record, path_of
 from pipeline.explaining.remedies import REMEDIES, remedy_of
 from pipeline.explaining.unscanned import unscanned
@@ -73,7 +72,7 @@ def causes(
     met = {id(error) for visit in path for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
     has_answered = not (unmet and status >= 500)
-    rules: tuple[Iterable[tuple[str, ...]], ...] = (
+    rules: tuple[Iterable[Cause], ...] = (
         readers(path) if is_refused else (),  # the form was not what it should be, or the view says so
         [of_error(failure)] if failure is not None else (),
         (of_late(one, path[-1], look) for one in unmet),
@@ -85,7 +84,7 @@ def causes(
         dropped(path),
         hidden(walk),
     )
-    yield from (Cause(*one) for one in chain.from_iterable(rules))
+    yield from chain.from_iterable(rules)
 
 
 def way_of(record: Record, path: Sequence[Part]) -> tuple[Walk | None, Look | None]:
@@ -159,6 +158,48 @@ def hidden(walk: Walk | None) -> Iterator[Cause]:
     for taken in walk.steps if walk is not None else ():
         if taken.hides:
             yield Cause.of("hidden view", taken.hides, name=taken.name, obj=short(taken.obj))
+
+
+SHARED = {"Allow", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "ETag"}
+SHARED |= {"Link", "Server-Timing", "Vary", "WWW-Authenticate"}
+"""Headers that several parts may set: lists, and those that follow from a body that is changed on the way."""
+
+
+def readers(path: Sequence[Part]) -> Iterator[Cause]:
+    """Yield the parts outside of the element of forms that have read of the body."""
+    for number, part in enumerate(path):
+        reader = next((one for one in path[number + 1 :] if reads_forms(one)), None)
+        read = part.inward.get(BODY)
+        if read is not None and reader is not None and not reads_forms(part):
+            why = f"{part.step} read the body of the request ({read}), and {reader.step} found only the rest"
+            remedy = f"Read request.body, which leaves the body for others, or stand inside of {reader.step}."
+            yield Cause(part.place, why, remedy)
+
+
+def reads_forms(part: Part) -> bool:
+    """Return whether a part reads the forms of requests."""
+    return part.step.element is not None and "form" in part.step.element.contract.provides
+
+
+def set_twice(path: Sequence[Part]) -> Iterator[Cause]:
+    """Yield each header and cookie that two parts set."""
+    first: dict[str, Part] = {}
+    for part in reversed(path):
+        for name, value in part.answered.items():
+            if not name[:1].isupper() or name in SHARED or value == GONE:  # "body" is not a header
+                continue
+            inner = first.setdefault(name, part)
+            if inner is not part:
+                what = f"the cookie {name.removeprefix(COOKIE).strip()}" if name.startswith(COOKIE) else name
+                why = f"{inner.step} set {what}, and {part.step} ({part.place}) set it again: a browser takes one"
+                yield Cause(inner.place, why, "Let one of the two set it.")
+
+
+def lost_headers(where: str, names: Iterable[str]) -> Iterator[Cause]:
+    """Yield the headers that were set too late."""
+    if told := ", ".join(names):
+        why = f"{told} was set when the body had begun to be sent, so no visitor gets it"
+        yield Cause(where, why, "Set headers and cookies before the first block of the body.")
 
 
 class Failure(NamedTuple):

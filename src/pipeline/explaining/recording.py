@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from itertools import count
 from operator import attrgetter
 from time import perf_counter
-from types import FunctionType
+from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
@@ -28,6 +28,7 @@ from pipeline.explaining.changes import (
     bytes_read,
     changed_request,
     changed_response,
+    header_key,
     kept_environ,
     kept_headers,
     state_of,
@@ -426,6 +427,25 @@ def look_again(part: Part | None, request: Any) -> None:
         part.look, part.views = look_up(request), request.views
     elif part.fields is not None and part.walk is None:
         part.walk = walk_again(request, named(part.fields), element.options)
+
+
+def watch_stream(response: Any, lose: Callable[[list[str]], None]) -> None:
+    """Have a streamed body watched: the headers that are set behind its first block are told to ``lose``."""
+    if type(response.app_iter) is GeneratorType:
+        response.app_iter = _watched(response.app_iter, response, lose)
+
+
+def _watched(body: Any, response: Any, lose: Callable[[list[str]], None]) -> Iterator[bytes]:
+    sent: list[tuple[str, str]] | None = None
+    try:
+        for block in body:
+            yield block
+            if sent is None:
+                sent = [*response.headerlist]
+    finally:
+        body.close()
+        late = [pair for pair in response.headerlist if sent is not None and pair not in sent]
+        lose([header_key(*pair) for pair in late])
 
 
 _HOOKS = FIELDS.index("traversal_hooks")

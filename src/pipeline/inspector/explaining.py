@@ -10,8 +10,7 @@ from typing import NamedTuple
 from webob.exc import HTTPException
 
 from pipeline.explaining.candidates import Look, look_up
-from pipeline.explaining.causes import Cause, causes, of_zope
-from pipeline.explaining.noticed import lost_headers, readers, set_twice
+from pipeline.explaining.causes import Cause, causes, lost_headers, of_zope, readers, set_twice
 from pipeline.explaining.recording import Record, named, path_of
 from pipeline.explaining.walking import Walk, walk_again
 from pipeline.http.error_pages import text_of

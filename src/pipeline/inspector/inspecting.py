@@ -15,8 +15,7 @@ from webob.exc import HTTPException
 
 from pipeline.between import openers
 from pipeline.composition import Offers
-from pipeline.explaining.noticed import watch_stream
-from pipeline.explaining.recording import Record, current, is_error
+from pipeline.explaining.recording import Record, current, is_error, watch_stream
 from pipeline.inspector import pages
 from pipeline.inspector.blocked import PATH, note_report
 from pipeline.inspector.explaining import explain, explain_zope

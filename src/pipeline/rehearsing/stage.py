@@ -224,12 +224,6 @@ def leads_nowhere(end: int | str) -> bool:
     return end == CIRCLE or end in (404, 410) or (isinstance(end, int) and end >= 500)
 
 
-def asked_of(given: Mapping[str, Any]) -> Asked:
-    """Return the request of a line."""
-    headers = tuple((name, value) for name, value in given["headers"])
-    return Asked(given["method"], given["url"], headers=headers, user=given["user"])
-
-
 def main() -> int:
     """Answer each line of the input by one line of the output, until the input ends."""
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -254,7 +248,9 @@ def main() -> int:
             put({"files": stage.files()})
             while not ended and (line := sys.stdin.readline()):
                 given = json.loads(line)
-                put(calls[given["call"]](asked_of(given["asked"]), **given["options"])._asdict())
+                asked = Asked(**given["asked"])
+                asked = asked._replace(headers=tuple((name, value) for name, value in asked.headers))
+                put(calls[given["call"]](asked, **given["options"])._asdict())
     except Exception as error:
         put({"error": place_and_words(error)})
         return 1
