@@ -28,11 +28,8 @@ from pipeline.http.error_pages import Problem, text_of
 from pipeline.http.tracebacks import chain_of, traceback_of
 from pipeline.telling.secrets import masked_query, told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
-from pipeline.telling.words import header_name, is_header, is_of_the_site
+from pipeline.telling.words import WATCHERS, header_name, is_header, is_of_the_site
 
-OURS = Path(__file__).parents[1]
-WATCHERS = {str(OURS / "explaining" / "recording.py"), str(OURS / "inspector" / "inspecting.py")}
-"""Files whose frames say nothing about an error."""
 MOST_FRAMES = 60
 MOST_CAUSES = 5
 AROUND = 4

@@ -117,8 +117,3 @@ def verdict(path: str, states: Iterable[State], is_draining: bool) -> tuple[bool
 def is_draining() -> bool:
     """Return whether the mark is there: ready no more, though each request is still answered."""
     return os.path.exists(os.environ.get(DRAINING, ""))
-
-
-def name_mark(directory: str) -> None:
-    """Name the mark, if nothing else has."""
-    os.environ.setdefault(DRAINING, os.path.join(os.path.abspath(directory), "draining"))

@@ -22,11 +22,7 @@ from pipeline.telling.words import place_of, sentence, short
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    return describe(options_of(parser_of("element"), arguments).element)
-
-
-def describe(name: str | None) -> int:
-    """Print what an element says of itself; or list all that are installed."""
+    name: str | None = options_of(parser_of("element"), arguments).element
     installed = {point.name: point for group in GROUPS for point in entry_points(group=group)}
     if name is None:
         for known in sorted(installed):
