@@ -52,7 +52,6 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     options = options_of(parser_of("check"), arguments)
     path, name = split_name(options.ini)
-    parse_variables(options.variables)
     findings, chains = check_file(path, name, options.variables)
     if options.database and not any(finding.level == "error" for finding in findings):
         findings += stored_in(options.ini, path, options.variables)
