@@ -93,12 +93,12 @@ def way_of(record: Record, path: Sequence[Part]) -> tuple[Walk | None, Look | No
     return walk, next((part.look for part in reversed(path) if part.look is not None), None)
 
 
-def ways_of(walk: Walk | None, look: Look | None) -> Iterator[tuple[str, Iterator[str]]]:
+def ways_of(walk: Walk | None, look: Look | None) -> Iterator[tuple[str, list[str]]]:
     """Yield the way from the root to the view: a title, and its lines."""
     if walk is not None:
-        yield "Traversal", walk.lines()
+        yield "Traversal", list(walk.lines())
     if look is not None:
-        yield f"View {look.title}", look.lines()
+        yield f"View {look.title}", list(look.lines())
 
 
 def of_zope(walk: Walk, status: int, location: str = "") -> Cause:
