@@ -59,8 +59,8 @@ def tell(request: Any, error: Exception, problem: Problem) -> Problem:
 
 
 def told_of(request: Any, error: Exception) -> tuple[Cause, Ways]:
-    """Return where an error arose and why, and the way to the view. That is not walked again if the database cannot be
-    read once more, such as after a change that could not be stored."""
+    """Return where an error arose and why, and the way to the view. That is not walked again if the database cannot
+    be read once more, such as after a change that could not be stored."""
     try:
         if request.read_afresh is not None:
             request.read_afresh(request)
