@@ -201,12 +201,6 @@ def health_of(chains: Sequence[Chain], prefix: str) -> str:
     return f"{prefix}/"
 
 
-def passwords_of(facts: StepFacts) -> dict[str, str]:
-    """Return the lines with a password in the inis of the site. A password of a variable is not in a file."""
-    inis = {file for step, _ in facts for file in step.source.inis}
-    return {file: line for file in sorted(inis) if (line := password_in(Path(file), facts))}
-
-
 def password_in(ini: Path, facts: StepFacts = ()) -> str:
     """Return the first line of an ini with a password, or with a secret option, such as "line 7"; or ""."""
     secrets = {step.strings.get(name, "") for step, told in facts for name in told.secrets} - {""}

@@ -37,7 +37,8 @@ class Inspector:
         self.slow = slow
         self.records: deque[Record] = deque(maxlen=keep)
         self.lock = threading.Lock()
-        self.steps = linked()
+        self.steps = LINKED[:]
+        LINKED.clear()
         listen()
 
     def record(self, request: Any, response: Any) -> None:
@@ -140,13 +141,6 @@ def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return value
 
     return open_watched
-
-
-def linked() -> list[Step]:
-    """Return the parts that were linked since the last call, innermost first."""
-    found = LINKED[:]
-    LINKED.clear()
-    return found
 
 
 def watch_connection(request: Any) -> None:

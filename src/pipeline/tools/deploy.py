@@ -22,7 +22,7 @@ from pipeline.deploying.site import (
     limit_of,
     need_health,
     need_readable,
-    passwords_of,
+    password_in,
     refuse_misread,
 )
 from pipeline.deploying.target import Deployment, deployment_of, targets, title
@@ -171,11 +171,12 @@ def notes_on_leftovers(site: Site, deployment: Deployment) -> list[str]:
 
 def notes_on_passwords(site: Site) -> list[str]:
     """Warn of inis with a password that every user of the machine can read (S25)."""
+    inis = {file for step, _ in site.facts for file in step.source.inis}
     return [
         f"{ini}, {line}, has a password, and every user of this machine can read it: chmod o-r {ini}, or give the "
         f"value as a variable (name=value), which is written to a file for the user of the service alone."
-        for ini, line in passwords_of(site.facts).items()
-        if os.stat(ini).st_mode & 0o004
+        for ini in sorted(inis)
+        if (line := password_in(Path(ini), site.facts)) and os.stat(ini).st_mode & 0o004
     ]
 
 
