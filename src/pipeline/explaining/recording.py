@@ -73,17 +73,6 @@ class Note(NamedTuple):
     seconds: float
 
 
-class Again(NamedTuple):
-    """Everything that is needed to walk the path of a request again."""
-
-    part: Part
-    """The part that walks."""
-    pipeline: Any
-    views: Any
-    fields: tuple[Any, ...]
-    """The fields of the request before traversal, as ``pipeline.explaining.walking.FIELDS`` names them."""
-
-
 class Part:
     """One part of the pipeline at work for one attempt."""
 
@@ -98,7 +87,8 @@ class Part:
     raised = ""
     error: BaseException | None = None
     fields: tuple[Any, ...] | None = None
-    """The fields of the request before traversal, if this is the part that walks."""
+    """The fields of the request before traversal (``FIELDS``), if this is the part that walks."""
+    pipeline: Any = None
     views: Any = None
     walk: Walk | None = None
     look: Look | None = None
@@ -164,8 +154,8 @@ class Record:
     """How the answer was made, as the element ``keep`` says it; or ""."""
     late_headers: Sequence[str] = ()
     """Headers that were set when the body had begun to be sent."""
-    again: Again | None = None
-    """Everything that is needed to walk again."""
+    again: Part | None = None
+    """The part that walks. It keeps what is needed to walk again: fields, pipeline and views."""
     zope_walk: Walk | None = None
     """The steps of a request to a Zope site, as texts."""
 
@@ -284,8 +274,8 @@ class Record:
             look_again(part, request)
             look_again(outer, request)
         if walks:
-            part.fields = _walked_of(request)
-            self.again = Again(part, request.pipeline, request.views, part.fields)
+            part.fields, part.pipeline, part.views = _walked_of(request), request.pipeline, request.views
+            self.again = part
             making = Making(request) if "zodb_connection" in request.pipeline.names else None
         part.began = perf_counter()
         try:
@@ -367,13 +357,12 @@ class Record:
         self.principal = request.principal
         self.kept = request.__dict__.get("kept", "")
         current.set(None)
-        if self.has_failed or self.attempts > 1:
-            for part in self.parts:
-                part.error = part.views = part.fields = None
-        elif self.again is not None:
-            self.again.part.fields = None
-        if self.again is not None and self.again.fields[_HOOKS]:
-            self.again = self.again._replace(fields=without_closures(self.again.fields))
+        for part in self.parts if self.has_failed or self.attempts > 1 else ():
+            part.error = None
+            if part is not self.again:
+                part.fields = part.pipeline = part.views = None
+        if self.again is not None and self.again.fields is not None:
+            self.again.fields = without_closures(self.again.fields)
         del self.state, self.seen, self.left, self.response
 
     def own(self, part: Part) -> float:

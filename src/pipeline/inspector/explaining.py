@@ -83,17 +83,17 @@ def walk_of(record: Record) -> Walked | None:
         False,
     )
     again = record.again
-    if noted.walk is not None or again is None:
+    if noted.walk is not None or again is None or again.fields is None:
         return noted if noted.look is not None or noted.walk is not None else None
-    element = again.part.step.element
+    element = again.step.element
     options = element.options if element is not None else {}
-    environ = record.environ_at(again.part)
+    environ = record.environ_at(again)
     for name in HEADERS:  # the credentials are masked
         environ.pop(name, None)
     request = again.pipeline.begin(again.pipeline.request_class, {**environ, **_DEFAULTS})
     request.views = again.views
     try:
-        find_root = again.part.step.facts.find_root
+        find_root = again.step.facts.find_root
         if find_root is not None:
             request.root = find_root(request)
         walk = walk_again(request, named(again.fields), options)
