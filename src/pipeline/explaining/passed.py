@@ -37,17 +37,6 @@ class Passed(NamedTuple):
     look: Look | None
 
 
-class Known(NamedTuple):
-    """An element of a pipeline in Python, of which nothing but its contract and its handler is known."""
-
-    name: str
-    factory: Any
-    """The handler, which stands in the file of the factory."""
-    contract: Contract
-    options: Mapping[str, Any]
-    facts: Facts = Facts()
-
-
 def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
     """Return the way of a request up to an exception. Traversal and the look-up of the view run again.
 
@@ -103,8 +92,9 @@ def step_of_contract(contract: Contract) -> Step:
         element = getattr(module, contract.name, None)
     if isinstance(element, Element) and element.name == contract.name:
         element = Element(element.factory, element.contract, options, source)
-    else:
-        element = Known(contract.name, contract.handler, contract, options)
+    else:  # nothing else is known of it; the handler stands in the file of the factory
+        known = {"name": contract.name, "factory": contract.handler, "contract": contract, "options": options}
+        element = SimpleNamespace(facts=Facts(), **known)
     return Step(element, element.factory, source or InPython(element.factory), options)
 
 
