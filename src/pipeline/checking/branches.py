@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from paste.deploy.loadwsgi import APP, loadcontext
@@ -83,8 +83,8 @@ def _implies(condition: str, wanted: str) -> bool:
     if kind == "scheme":
         return value == wanted_value
     # A pattern that takes a "*" for any other letter matches all that it stands for.
-    taken = "|".join(".*".join(map(re.escape, one.split("*"))) for one in wanted_value.lower().split(","))
-    return all(re.fullmatch(taken, word) for word in value.lower().split(","))
+    taken = [one.replace("[", "[[]").replace("?", "[?]") for one in wanted_value.lower().split(",")]
+    return all(any(fnmatchcase(word, one) for one in taken) for word in value.lower().split(","))
 
 
 def _line(place: str, text: str) -> str:
