@@ -361,8 +361,8 @@ class Record:
             part.error = None
             if part is not self.again:
                 part.fields = part.pipeline = part.views = None
-        if self.again is not None and self.again.fields is not None:
-            self.again.fields = without_closures(self.again.fields)
+        if (again := self.again) is not None and again.fields is not None and again.fields[_HOOKS]:
+            again.fields = without_closures(again.fields)
         del self.state, self.seen, self.left, self.response
 
     def own(self, part: Part) -> float:
