@@ -26,7 +26,7 @@ from zope.interface.interface import InterfaceClass
 import pipeline
 from pipeline import health, switch
 from pipeline.composition import Element
-from pipeline.telling.descriptions import Description, Option, description_of, read, split
+from pipeline.telling.descriptions import Option, added, read, split
 from pipeline.toolkit import site
 from pipeline.tools.command import commands, summary
 
@@ -75,17 +75,18 @@ def points(group: str) -> Iterator[Any]:
     return iter(sorted(found, key=lambda each: each.name))
 
 
-def ends_and_elements(package: str) -> Iterator[tuple[str, str, Description]]:
-    """Yield name, kind of section and description of what a section of an ini can name."""
+def ends_and_elements(package: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield the name, the kind of section, and the element or function, of what a section of an ini can name."""
     for group, kind in GROUPS.items():
         for point in points(group):
             if kind == "server" or point.module.rpartition(".")[0] != package:
                 continue
-            thing = point.load()
-            if isinstance(thing, Element):
-                yield point.name, kind, description_of(point.name, thing)
-            else:
-                yield point.name, kind, Description(point.name, *read(thing.__doc__, OPTIONS[point.name]))
+            yield point.name, kind, point.load()
+
+
+def read_of(name: str, thing: Any) -> tuple[str, tuple[Option, ...]]:
+    """Return the text and the options of an element or a function."""
+    return read(thing.__doc__, thing.factory if isinstance(thing, Element) else OPTIONS[name])
 
 
 def table(*rows: tuple[str, ...], widths: str, header: bool = True) -> Iterator[str]:
@@ -127,8 +128,8 @@ class Overview(FromTheCode):
 
     def lines(self) -> Iterator[str]:
         rows = [
-            (f":ref:`{name} <element-{name}>`", sentence_of(described.text))
-            for name, _, described in ends_and_elements(self.arguments[0])
+            (f":ref:`{name} <element-{name}>`", sentence_of(read_of(name, thing)[0]))
+            for name, _, thing in ends_and_elements(self.arguments[0])
         ]
         yield from table(("name", "what it does"), *rows, widths="20 80")
 
@@ -141,14 +142,15 @@ class Elements(FromTheCode):
     """``.. elements:: PACKAGE``: a section for each element of a package."""
 
     def lines(self) -> Iterator[str]:
-        for name, kind, described in ends_and_elements(self.arguments[0]):
+        for name, kind, thing in ends_and_elements(self.arguments[0]):
+            text, options = read_of(name, thing)
             yield from titled(name, label=f"element-{name}")
-            yield described.text
+            yield text
             yield ""
             yield f"In an ini: ``use = egg:{DISTRIBUTION}#{name}`` in a section ``[{kind}:...]``."
             yield ""
-            yield from options_of(described.options)
-            yield from contract_of(described)
+            yield from options_of(options)
+            yield from contract_of(thing) if isinstance(thing, Element) else ("",)
 
 
 def options_of(options: tuple[Option, ...]) -> Iterator[str]:
@@ -168,17 +170,18 @@ def plain(annotation: str) -> str:
     return annotation.replace("\\", "\\\\").replace("*", "\\*").replace("|", "\\|")
 
 
-def contract_of(described: Description) -> Iterator[str]:
-    for title, things in (("Requires", described.requires), ("Provides", described.provides)):
+def contract_of(element: Element) -> Iterator[str]:
+    contract = element.contract
+    for title, things in (("Requires", contract.requires), ("Provides", contract.provides)):
         if things:
             yield f":{title}: {', '.join(f'``{thing}``' for thing in things)}"
-    for one in described.adds:
+    for one in added(element):
         default = f", {one['default']}" if one["default"] == "on first use" else ""
         if one["default"] and not default:
             default = f", default ``{one['default'].strip()}``"
         what = f"*{plain(one['type'])}*{default}. " if one["type"] else ""
         yield f":Adds request.{one['name']}: {what}{one['meaning']}"
-    for title, reasons in (("Must be inside", described.inside), ("Must be outside", described.outside)):
+    for title, reasons in (("Must be inside", contract.inside), ("Must be outside", contract.outside)):
         for other, reason in reasons.items():
             yield f":{title} {other}: {reason}"
     yield ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.deploying import lock, tls
+from pipeline.deploying import container, tls
 from pipeline.deploying.site import MARGIN, MIB, limit_of, need_readable, password_in
 from pipeline.interfaces import ConfigurationError
 
@@ -82,8 +82,8 @@ def test_a_lock_does_not_hold_the_project_itself(tmp_path: Path, monkeypatch: py
         held.extend(Path(words[words.index("-c") + 1]).read_text().splitlines())
         return SimpleNamespace(returncode=0, stdout=json.dumps({"install": []}))
 
-    monkeypatch.setattr(lock.subprocess, "run", run)
-    lock.lock_of(tmp_path)
+    monkeypatch.setattr(container.subprocess, "run", run)
+    container.lock_of(tmp_path)
     names = {line.partition("==")[0] for line in held}
     assert "WebOb" in names and not names & {"pytest", "pip", "setuptools"}
 
@@ -91,9 +91,9 @@ def test_a_lock_does_not_hold_the_project_itself(tmp_path: Path, monkeypatch: py
 def test_a_package_that_is_not_on_the_index_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as this project in a checkout that was not released."""
     said = SimpleNamespace(returncode=1, stderr="ERROR: No matching distribution found for wsgi-pipeline\n")
-    monkeypatch.setattr(lock.subprocess, "run", lambda *words, **options: said)
+    monkeypatch.setattr(container.subprocess, "run", lambda *words, **options: said)
     with pytest.raises(ConfigurationError) as refused:
-        lock.lock_of(tmp_path)
+        container.lock_of(tmp_path)
     text = str(refused.value)
     assert f"Put wheels of packages that are not on the index into {tmp_path}/wheels" in text
     assert "write requirements.txt into DIR yourself, with hashes" in text and "No matching distribution" in text

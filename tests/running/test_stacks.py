@@ -225,7 +225,7 @@ def test_the_state_of_a_process(process: dict[str, Any], word: str) -> None:
     assert str(state_of(process)).startswith(f"process 7 {word}")
 
 
-READY, BUSY, HANGS = (State(1, word, 0.0, "") for word in ("ready", "busy", "hangs"))
+READY, BUSY, HANGS = (State(1, word, "") for word in ("ready", "busy", "hangs"))
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ def test_gixy_finds_nothing_in_the_configuration(
         missing("gixy", "pip install gixy-ng")
     meant = {"CERT": pair[0], "KEY": pair[1], "NAME": NAME}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.tools.deploy.refuse_unreadable", lambda site: None)
+        patch.setattr("pipeline.tools.deploy.need_readable", lambda path, user: None)
         options = [meant.get(word, word) for word in words.split()]
         assert main(["deploy", "nginx", INI, str(tmp_path / "site"), *options]) == 0
     command = [gixy, "--format", "json", tmp_path / "site" / "nginx.conf"]

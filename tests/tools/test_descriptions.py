@@ -10,7 +10,7 @@ import pytest
 import pipeline.elements
 from pipeline.composition import Element
 from pipeline.publisher import publisher
-from pipeline.telling.descriptions import description_of, split
+from pipeline.telling.descriptions import added, read, split
 
 FILES = sorted(Path(pipeline.elements.__file__).parent.glob("[a-z]*.py"))
 ELEMENTS = [getattr(import_module(f"pipeline.elements.{file.stem}"), file.stem) for file in FILES] + [publisher]
@@ -18,15 +18,15 @@ ELEMENTS = [getattr(import_module(f"pipeline.elements.{file.stem}"), file.stem) 
 
 @pytest.mark.parametrize("element", ELEMENTS, ids=lambda element: element.name)
 def test_every_option_is_explained(element: Element) -> None:
-    described = description_of(element.name, element)
-    assert [option.name for option in described.options] == list(element.signature.annotations)
-    assert [option.name for option in described.options if not option.meaning] == []
-    assert described.text.strip(), "and the docstring says more than its options"
+    text, options = read(element.__doc__, element.factory)
+    assert [option.name for option in options] == list(element.signature.annotations)
+    assert [option.name for option in options if not option.meaning] == []
+    assert text.strip(), "and the docstring says more than its options"
 
 
 @pytest.mark.parametrize("element", ELEMENTS, ids=lambda element: element.name)
 def test_every_attribute_of_the_request_is_explained(element: Element) -> None:
-    assert [one["name"] for one in description_of(element.name, element).adds if not one["meaning"]] == []
+    assert [one["name"] for one in added(element) if not one["meaning"]] == []
 
 
 DOCSTRING = """Do it.

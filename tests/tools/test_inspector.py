@@ -434,14 +434,15 @@ def test_attempts_stand_side_by_side(inspected: Any) -> None:
 
 
 def test_a_part_found_the_environ_of_its_own_attempt() -> None:
-    """Another attempt begins with the environ as it came."""
+    """What was changed outside of retry is still there, and what was changed inside of it is gone."""
     record = Record(Asked.blank("/"))
-    for attempt, changed in ((1, {"HTTP_A": "1"}), (2, {}), (2, {"HTTP_B": "2"}), (2, {"HTTP_C": "3"})):
+    inside = [(1, {"HTTP_D": "1"}), (2, {"HTTP_D": "(gone)", "HTTP_B": "2"}), (2, {"HTTP_C": "3"})]
+    for attempt, changed in ((1, {"HTTP_A": "1"}), *inside):
         part = Part()
         part.attempt, part.changed = attempt, changed
         record.parts.append(part)
     environ = record.environ_at(record.parts[2])
-    assert {name: environ.get(f"HTTP_{name}") for name in "ABC"} == {"A": None, "B": "2", "C": None}
+    assert {name: environ.get(f"HTTP_{name}") for name in "ABCD"} == {"A": "1", "B": "2", "C": None, "D": None}
 
 
 def test_objects_are_noted_as_they_are_loaded_and_changed(inspected: Any) -> None:
@@ -649,8 +650,9 @@ def test_a_record_keeps_no_object_of_the_request(inspected: Any) -> None:
     ask(app, "/")
     (record,) = records(app)
     assert not {"state", "seen", "left"} & vars(record).keys()
-    assert all(part.error is None and part.fields is None for part in record.parts)
-    assert all(type(value) is str for value in record.came.values)
+    assert all(part.error is None and part.fields is None for part in record.parts if part is not record.again)
+    assert record.again.error is None and set(map(type, record.again.fields)) <= {type(None), str, tuple, bool}
+    assert all(type(value) is str for value in record.came[1])
 
 
 def test_parts_and_notes_have_a_limit(inspected: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,7 @@ def plain_site(root: Path) -> Site:
         ini=f"{root}/site.ini", variables={}, directory=root / "server", host="127.0.0.1",
         port=8080, prefix="", workers=2, threads=4, behind="gunicorn", embedded=False,
         user="www-data", group="www-data", max_body=104923136, health="/", writable=[],
-        leftovers=[], servers=[], locations={}, facts=[], passwords={},
+        leftovers=[], servers=[], locations={}, facts=[],
     )
 
 

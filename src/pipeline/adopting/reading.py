@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from configparser import RawConfigParser
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from paste.deploy.loadwsgi import APP, loadcontext
 
 from pipeline.composition import Element
+from pipeline.ini import sections_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import make_importable, parse_variables, split_name
 from pipeline.paste import named_errors
@@ -72,12 +72,10 @@ def read(ini: str, words: list[str]) -> Existing:
 
 def words_of_pipeline(path: Path, name: str) -> list[str]:
     """Return the names in the option ``pipeline`` of a section."""
-    parser = RawConfigParser(strict=False)
-    parser.read(path, encoding="utf-8")
-    for section in parser.sections():
+    for section, (_, options) in sections_of(str(path)).items():
         kind, _, of = section.partition(":")
         if kind == "pipeline" and (of.strip() or "main") == name:
-            return parser.get(section, "pipeline").split()
+            return (options["pipeline"][1] or "").split()
     raise ConfigurationError(f"{path}: [pipeline:{name}] stands in another ini: adopt that one")
 
 

@@ -44,17 +44,9 @@ class Line(NamedTuple):
     why: str
 
 
-class Written(NamedTuple):
-    """The parts of the new ini."""
-
-    parts: list[Line]
-    """Elements, middleware and the application, outermost first."""
-    left: list[Line]
-    """Things that are left as they are, or left out."""
-
-
-def parts_of(existing: Existing, found: Mapping[str, Any]) -> Written:
-    """Return what is put around a site.
+def parts_of(existing: Existing, found: Mapping[str, Any]) -> tuple[list[Line], list[Line]]:
+    """Return the elements, middleware and the application of the new ini, outermost first; and what is left as it
+    is, or left out.
 
     found  what its Pyramid application has included, from ``asking``
     """
@@ -79,7 +71,7 @@ def parts_of(existing: Existing, found: Mapping[str, Any]) -> Written:
         if row.is_kept
     ]
     parts = [*(one for one in outside if one.name not in without), *elements, *kept, app]
-    return Written(parts, left)
+    return parts, left
 
 
 def known(one: Middleware) -> Known:
@@ -171,7 +163,7 @@ def value_of(text: str, path: Path) -> str:
     return text.replace("%", "%%").replace(f"{path.parent}/", "%(here)s/")
 
 
-def text_of_ini(existing: Existing, written: Written) -> Iterator[str]:
+def text_of_ini(existing: Existing, parts: Sequence[Line]) -> Iterator[str]:
     """Yield the lines of the new ini."""
     old = existing.path.name
     yield f"# The site of {old} in a pipeline, written by `pipeline adopt {old}`."
@@ -180,11 +172,11 @@ def text_of_ini(existing: Existing, written: Written) -> Iterator[str]:
     sections = sections_that_stay(existing.path)
     if defaults := text_of(existing.path, "DEFAULT"):
         yield f"[DEFAULT]\n{defaults.rstrip()}\n"
-    yield from (f"# {part.name}: {part.why}" for part in written.parts if not part.lines)
-    yield f"[pipeline:main]\npipeline = {' '.join(part.name for part in written.parts)}\n"
-    for part in written.parts:
+    yield from (f"# {part.name}: {part.why}" for part in parts if not part.lines)
+    yield f"[pipeline:main]\npipeline = {' '.join(part.name for part in parts)}\n"
+    for part in parts:
         if part.lines:
-            kind = "app" if part is written.parts[-1] else "filter"
+            kind = "app" if part is parts[-1] else "filter"
             yield "\n".join([f"# {part.why}", f"[{kind}:{part.name}]", *part.lines, ""])
     for section, text in sections:
         yield f"[{section}]\n{text.strip()}\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -95,11 +94,20 @@ class Verifier:
         if isinstance(principal, str):
             self.limiter.succeeded(login, visitor)
             return principal
-        refusal = Refusal(self.limiter, keys, login, visitor)
+        forgiven: list[bool] = []
+
+        def forgive() -> None:
+            forgiven.append(True)
+            self.limiter.succeeded(login, visitor)
+
+        def count() -> None:  # at the end: to forgive what is counted needs a store that can count down
+            if not forgiven:
+                self.limiter.failed(keys)
+
         if is_guess:
             self.refused[request] = known | {(login, password)}
-            request.on_close(refusal.count)
-        request.refused_logins = (*request.refused_logins, refusal.forgive)
+            request.on_close(count)
+        request.refused_logins = (*request.refused_logins, forgive)
         if principal is not None:
             refuse_odd(principal, self.check)
         return None
@@ -128,28 +136,6 @@ def groups_of(request: AuthRequest, otherwise: Callable[[Any], Any] | None) -> f
     if isinstance(found, str) or not all(isinstance(name, str) for name in found):
         raise TypeError(f"the groups of {request.principal!r} must be a list or set of names, not {found!r:.200}")
     return frozenset(found)
-
-
-@dataclass(eq=False)
-class Refusal:
-    """A login that was refused. It is counted as failed when the request is closed, unless it was forgiven.
-
-    If it were counted at once, forgiving it would need a store that can count down, and not every store can.
-    """
-
-    limiter: Limiter
-    keys: Sequence[str]
-    login: str
-    visitor: str
-    forgiven: bool = False
-
-    def forgive(self) -> None:
-        self.forgiven = True
-        self.limiter.succeeded(self.login, self.visitor)
-
-    def count(self) -> None:
-        if not self.forgiven:
-            self.limiter.failed(self.keys)
 
 
 @implementer(IAuthentication)

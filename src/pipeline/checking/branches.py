@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from paste.deploy.loadwsgi import APP, loadcontext
@@ -45,7 +46,8 @@ def of_lines(lines: list[str], default: str | None, place: str) -> Iterator[Find
 
 def takes_all(earlier: list[str], conditions: list[str]) -> bool:
     """Return whether each request with some conditions has the earlier ones, too."""
-    return all(_is_always(one) or any(_implies(other, one) for other in conditions) for one in earlier)
+    wanted = [one for one in earlier if one[:5] != "path=" or segments_of(one[5:])]
+    return all(any(_implies(other, one) for other in conditions) for one in wanted)
 
 
 def contradiction(conditions: list[str]) -> tuple[str, str] | None:
@@ -68,11 +70,6 @@ def _are_apart(kind: str, one: str, other: str) -> bool:
     return False
 
 
-def _is_always(condition: str) -> bool:
-    kind, _, value = condition.partition("=")
-    return kind == "path" and not segments_of(value)
-
-
 def _implies(condition: str, wanted: str) -> bool:
     """Return whether each request with a condition has the other one, too."""
     kind, _, value = condition.partition("=")
@@ -85,20 +82,9 @@ def _implies(condition: str, wanted: str) -> bool:
         return segments_of(value)[: len(segments_of(wanted_value))] == segments_of(wanted_value)
     if kind == "scheme":
         return value == wanted_value
-    words, taken = value.lower().split(","), wanted_value.lower().split(",")
-    return all(any(_covers(one, word) for one in taken) for word in words)
-
-
-def _covers(pattern: str, word: str) -> bool:
-    """Return whether a pattern with "*" matches all that another one matches. False if that is not certain."""
-    if pattern == word or pattern == "*":
-        return True
-    begin, star, end = pattern.partition("*")
-    if not star:
-        return False
-    if "*" not in end:
-        return len(word) >= len(begin + end) and word.startswith(begin) and word.endswith(end)
-    return begin == "" and end[-1:] == "*" and "*" not in end[:-1] and end[:-1] in word
+    # A pattern that takes a "*" for any other letter matches all that it stands for.
+    taken = [one.replace("[", "[[]").replace("?", "[?]") for one in wanted_value.lower().split(",")]
+    return all(any(fnmatchcase(word, one) for one in taken) for word in value.lower().split(","))
 
 
 def _line(place: str, text: str) -> str:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from configparser import ConfigParser, InterpolationError
 from configparser import Error as IniError
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -131,12 +132,8 @@ class _Logging:
 def _class_of(name: str) -> Any:
     """Return the class that a section names: of logging, or package.module.Class."""
     try:
-        found = logging
-        for part in name.split("."):
-            found = getattr(found, part)
-        return found
+        return attrgetter(name)(logging)
     except AttributeError:
-        module, _, attribute = name.rpartition(".")
-        if not re.fullmatch(r"\w+(\.\w+)*", module):
+        if not re.fullmatch(r"\w+(\.\w+)+", name):
             raise
-        return resolve(f"{module}:{attribute}")
+        return resolve(":".join(name.rsplit(".", 1)))

@@ -88,8 +88,6 @@ class Site(NamedTuple):
     """Directories whose files nginx sends itself, and their internal locations."""
     facts: StepFacts
     """The steps of the ini, each with its facts."""
-    passwords: Mapping[str, str]
-    """The lines of inis with a password, such as "line 7", by the path of the ini."""
     upstreams: Sequence[str] = ()
     """Instances on other addresses, which nginx asks in turn."""
     rehearse: str = ""
@@ -201,12 +199,6 @@ def health_of(chains: Sequence[Chain], prefix: str) -> str:
                 if word.startswith("path="):
                     return prefix + word.removeprefix("path=")
     return f"{prefix}/"
-
-
-def passwords_of(facts: StepFacts) -> dict[str, str]:
-    """Return the lines with a password in the inis of the site. A password of a variable is not in a file."""
-    inis = {file for step, _ in facts for file in step.source.inis}
-    return {file: line for file in sorted(inis) if (line := password_in(Path(file), facts))}
 
 
 def password_in(ini: Path, facts: StepFacts = ()) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, NamedTuple
 
 from zope.interface import providedBy
 
+from pipeline.auth.policy import lineage
 from pipeline.interfaces import PUBLIC
 from pipeline.telling.words import kind_name, place_of, short
 from pipeline.views import View, Views
@@ -65,11 +67,10 @@ class Look(NamedTuple):
         shown = self.candidates if len(strangers) < MOST_STRANGERS else [one for one in self.candidates if one.fits]
         beaten = sum(1 for other in self.candidates if other.verdict.startswith("less specific"))
         for candidate in shown:
-            said = candidate.as_dict()
             chosen = candidate.verdict == "chosen"
             won = f": it is for {candidate.kind}" if chosen else ""
             won += f", the most specific of {beaten + 1}" if chosen and beaten else ""
-            yield f"  {'->' if chosen else '  '} {said['function']} ({said['where']})"
+            yield f"  {'->' if chosen else '  '} {candidate.view}"
             yield f"       {candidate.verdict}{won}"
         if len(shown) < len(self.candidates):
             yield f"     and {len(strangers)} views of that name for other objects"
@@ -118,11 +119,8 @@ def look_up(request: Any) -> Look:
 
 def granted(obj: Any) -> Iterator[str]:
     """Yield the local grants on an object and on its parents, and where the parents end."""
-    seen: list[Any] = []
-    while obj is not None and len(seen) < MOST_PARENTS:
-        seen.append(obj)
-        if grants := getattr(obj, "__grants__", None):
-            yield f"{short(obj)} grants {short(dict(grants), 200)}"
-        obj = getattr(obj, "__parent__", None)
-    if not hasattr(seen[-1], "__parent__"):
-        yield f"{short(seen[-1])} has no __parent__, so no grant above it counts"
+    for place in islice(lineage(obj), MOST_PARENTS):
+        if grants := getattr(place, "__grants__", None):
+            yield f"{short(place)} grants {short(dict(grants), 200)}"
+        if not hasattr(place, "__parent__"):
+            yield f"{short(place)} has no __parent__, so no grant above it counts"

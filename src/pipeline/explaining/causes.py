@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.explaining.candidates import Look
-from pipeline.explaining.changes import GONE
-from pipeline.explaining.noticed import Noticed, lost_headers, readers, set_twice
+from pipeline.explaining.changes import BODY, COOKIE, GONE
 from pipeline.explaining.recording import Part, Record, path_of
 from pipeline.explaining.remedies import REMEDIES, remedy_of
 from pipeline.explaining.unscanned import unscanned
@@ -53,25 +52,16 @@ class Late(NamedTuple):
 
 
 def causes(
-    record: Record | None, status: int, directory: Path, late: Sequence[Late] = (), missed: Sequence[Cause] = ()
+    record: Record | None, status: int, directory: Path, late: Sequence[Late] = ()
 ) -> Iterator[Cause]:
     """Yield the causes of an answer; the first is the cause of its status.
 
-    late    the exceptions that were logged or that reached the server; those that a part has seen are left out
-    missed  the switches that had no line for the request
+    late  the exceptions that were logged or that reached the server; those that a part has seen are left out
     """
     path = path_of(record) if record is not None else []
-    yield from missed
-    if record is not None and path:
-        yield from causes_within(record, path, status, directory, late, is_missed=bool(missed))
-    elif not missed:
+    if record is None or not path:
         yield Cause.of("unseen", "outside of every pipeline")
-
-
-def causes_within(
-    record: Record, path: list[Part], status: int, directory: Path, late: Sequence[Late], *, is_missed: bool
-) -> Iterator[Cause]:
-    """Yield the causes of an answer that parts of a pipeline have seen."""
+        return
     walk, look = way_of(record, path)
     failed = next((visit for visit in reversed(path) if visit.error is not None), None)
     if walk is not None and walk.decides(failed is not None):
@@ -81,22 +71,20 @@ def causes_within(
     is_refused = failure is not None and isinstance(failure.error, HTTPException)
     met = {id(error) for visit in path for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
-    has_answered = not is_missed and not (unmet and status >= 500)
-    noticed = noticed_of(path)
-    end = place_of(look.chosen.function) if look is not None and look.chosen is not None else path[-1].step.where
-    rules: tuple[Iterable[tuple[str, ...]], ...] = (
-        readers(noticed) if is_refused else (),  # the form was not what it should be, or the view says so
-        [of_error(failure)] if failure is not None and not is_missed else (),
+    has_answered = not (unmet and status >= 500)
+    rules: tuple[Iterable[Cause], ...] = (
+        readers(path) if is_refused else (),  # the form was not what it should be, or the view says so
+        [of_error(failure)] if failure is not None else (),
         (of_late(one, path[-1], look) for one in unmet),
         [of_answer(path[-1], look, status)] if failure is None and has_answered else (),
         swallowed(path),
-        () if is_refused else readers(noticed),
-        set_twice(noticed),
-        lost_headers(end, record.late_headers),
+        () if is_refused else readers(path),
+        set_twice(path),
+        lost_headers(path[-1].place, record.late_headers),
         dropped(path),
         hidden(walk),
     )
-    yield from (Cause(*one) for one in chain.from_iterable(rules))
+    yield from chain.from_iterable(rules)
 
 
 def way_of(record: Record, path: Sequence[Part]) -> tuple[Walk | None, Look | None]:
@@ -105,15 +93,12 @@ def way_of(record: Record, path: Sequence[Part]) -> tuple[Walk | None, Look | No
     return walk, next((part.look for part in reversed(path) if part.look is not None), None)
 
 
-def noticed_of(path: Sequence[Part]) -> list[Noticed]:
-    """Return the changes of the parts. The place of the end is that of its view."""
-    return [Noticed(one.step, _place(one), one.inward, one.answered) for one in path]
-
-
-def _place(visit: Part) -> str:
-    if visit.look is not None and visit.look.chosen is not None:
-        return place_of(visit.look.chosen.function)
-    return visit.step.where if visit.step.element is not None else place_of(visit.step.factory)
+def ways_of(walk: Walk | None, look: Look | None) -> Iterator[tuple[str, list[str]]]:
+    """Yield the way from the root to the view: a title, and its lines."""
+    if walk is not None:
+        yield "Traversal", list(walk.lines())
+    if look is not None:
+        yield f"View {look.title}", list(look.lines())
 
 
 def of_zope(walk: Walk, status: int, location: str = "") -> Cause:
@@ -124,11 +109,6 @@ def of_zope(walk: Walk, status: int, location: str = "") -> Cause:
         return Cause(where, leads + why, remedy)
     where, name = walk.view or ("", "")
     return Cause(where, "; ".join([f"the view {name} answered {status}", *walk.surprises]))
-
-
-def no_branch(where: str, wanted: Sequence[str]) -> Cause:
-    """Return the cause of a 404 of a switch that has no line for the request."""
-    return Cause.of("no branch", where, wanted="; ".join(wanted))
 
 
 def of_answer(visit: Part, look: Look | None, status: int) -> Cause:
@@ -178,6 +158,48 @@ def hidden(walk: Walk | None) -> Iterator[Cause]:
     for taken in walk.steps if walk is not None else ():
         if taken.hides:
             yield Cause.of("hidden view", taken.hides, name=taken.name, obj=short(taken.obj))
+
+
+SHARED = {"Allow", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "ETag"}
+SHARED |= {"Link", "Server-Timing", "Vary", "WWW-Authenticate"}
+"""Headers that several parts may set: lists, and those that follow from a body that is changed on the way."""
+
+
+def readers(path: Sequence[Part]) -> Iterator[Cause]:
+    """Yield the parts outside of the element of forms that have read of the body."""
+    for number, part in enumerate(path):
+        reader = next((one for one in path[number + 1 :] if reads_forms(one)), None)
+        read = part.inward.get(BODY)
+        if read is not None and reader is not None and not reads_forms(part):
+            why = f"{part.step} read the body of the request ({read}), and {reader.step} found only the rest"
+            remedy = f"Read request.body, which leaves the body for others, or stand inside of {reader.step}."
+            yield Cause(part.place, why, remedy)
+
+
+def reads_forms(part: Part) -> bool:
+    """Return whether a part reads the forms of requests."""
+    return part.step.element is not None and "form" in part.step.element.contract.provides
+
+
+def set_twice(path: Sequence[Part]) -> Iterator[Cause]:
+    """Yield each header and cookie that two parts set."""
+    first: dict[str, Part] = {}
+    for part in reversed(path):
+        for name, value in part.answered.items():
+            if not name[:1].isupper() or name in SHARED or value == GONE:  # "body" is not a header
+                continue
+            inner = first.setdefault(name, part)
+            if inner is not part:
+                what = f"the cookie {name.removeprefix(COOKIE).strip()}" if name.startswith(COOKIE) else name
+                why = f"{inner.step} set {what}, and {part.step} ({part.place}) set it again: a browser takes one"
+                yield Cause(inner.place, why, "Let one of the two set it.")
+
+
+def lost_headers(where: str, names: Iterable[str]) -> Iterator[Cause]:
+    """Yield the headers that were set too late."""
+    if told := ", ".join(names):
+        why = f"{told} was set when the body had begun to be sent, so no visitor gets it"
+        yield Cause(where, why, "Set headers and cookies before the first block of the body.")
 
 
 class Failure(NamedTuple):

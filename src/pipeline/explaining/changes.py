@@ -58,21 +58,14 @@ def shape_of(environ: Mapping[str, Any], names: tuple[str, ...]) -> Shape:
     return made
 
 
-class Environ(NamedTuple):
-    """An environ without secrets and objects."""
-
-    names: tuple[str, ...]
-    values: tuple[str, ...]
-
-
-def kept_environ(environ: Mapping[str, Any]) -> Environ:
-    """Return an environ without secrets and objects."""
+def kept_environ(environ: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return an environ without secrets and objects: its names and its values."""
     names = tuple(environ)
     shape = _shapes.get(names) or shape_of(environ, names)
     values = shape.plain(environ)
     if {*map(type, values)} != _STRINGS:
         values = tuple([told_variable(name, environ[name]) for name in shape.names[: len(values)]])
-    return Environ(shape.names, (*values, *[told_variable(name, environ[name]) for name in shape.others]))
+    return shape.names, (*values, *[told_variable(name, environ[name]) for name in shape.others])
 
 
 def bytes_read(request: Any) -> int:

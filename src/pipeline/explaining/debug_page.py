@@ -19,33 +19,22 @@ from urllib.parse import quote, urlencode
 
 from webob.exc import HTTPException, WSGIHTTPException
 
-from pipeline.explaining.candidates import Look
-from pipeline.explaining.causes import Cause, Failure, Late, last_frame, of_error, of_late, of_zope
+from pipeline.explaining.causes import Cause, Failure, Late, last_frame, of_error, of_late, of_zope, ways_of
 from pipeline.explaining.passed import passed
 from pipeline.explaining.remedies import remedy_of
-from pipeline.explaining.walking import Walk
 from pipeline.http.error_pages import Problem, text_of
 from pipeline.http.tracebacks import chain_of, traceback_of
 from pipeline.telling.secrets import masked_query, told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
-from pipeline.telling.words import header_name, is_header, is_of_the_site
+from pipeline.telling.words import WATCHERS, header_name, is_header, is_of_the_site
 
-OURS = Path(__file__).parents[1]
-WATCHERS = {str(OURS / "explaining" / "recording.py"), str(OURS / "inspector" / "inspecting.py")}
-"""Files whose frames say nothing about an error."""
 MOST_FRAMES = 60
 MOST_CAUSES = 5
 AROUND = 4
 """Lines that are shown before and after the line of a frame."""
 LONGEST_LINE = 500
-
-
-class Told(NamedTuple):
-    """The facts about an error."""
-
-    cause: Cause
-    walk: Walk | None
-    look: Look | None
+Ways = list[tuple[str, list[str]]]
+"""The way to the view: titles, each with its lines."""
 
 
 def tell(request: Any, error: Exception, problem: Problem) -> Problem:
@@ -56,21 +45,22 @@ def tell(request: Any, error: Exception, problem: Problem) -> Problem:
     if not isinstance(error, WSGIHTTPException):
         problem = problem._replace(traceback=traceback_of(error))
     try:
-        told = told_of(request, error)
+        cause, ways = told_of(request, error)
         if isinstance(error, WSGIHTTPException) or not HAS_TEMPLATES:
-            problem = problem._replace(traceback="\n".join([*lines_of(told), "", problem.traceback]).rstrip())
+            lines = [*lines_of(cause, ways), "", problem.traceback]
+            problem = problem._replace(traceback="\n".join(lines).rstrip())
         if not HAS_TEMPLATES:  # the text stands on the built-in page
             return problem
-        headers = [*problem.headers, policy()]
-        return problem._replace(page=page_of(request, error, problem, told), headers=headers)
+        page = page_of(request, error, problem, cause=cause, ways=ways)
+        return problem._replace(page=page, headers=[*problem.headers, policy()])
     except Exception as failure:
         text = f"This page could not find out more:\n{traceback_of(failure)}"
         return problem._replace(traceback=f"{problem.traceback}\n\n{text}".strip())
 
 
-def told_of(request: Any, error: Exception) -> Told:
-    """Return where an error arose and why. The way to the view is not walked again if the database cannot be read
-    once more, such as after a change that could not be stored."""
+def told_of(request: Any, error: Exception) -> tuple[Cause, Ways]:
+    """Return where an error arose and why, and the way to the view. That is not walked again if the database cannot
+    be read once more, such as after a change that could not be stored."""
     try:
         if request.read_afresh is not None:
             request.read_afresh(request)
@@ -78,15 +68,15 @@ def told_of(request: Any, error: Exception) -> Told:
     except Exception:
         way = passed(request, error, reads=False)
     if not way.parts:
-        return Told(unplaced(error), None, None)
+        return unplaced(error), []
+    ways = list(ways_of(way.walk, way.look))
     if way.walk is not None and way.walk.cause is not None:
-        return Told(of_zope(way.walk, 500), way.walk, None)
+        return of_zope(way.walk, 500), ways
     if way.when:
-        return Told(of_late(Late(way.when, error), way.parts[-1], way.look), way.walk, way.look)
+        return of_late(Late(way.when, error), way.parts[-1], way.look), ways
     ini = ini_of(request)
     directory = Path(ini).parent if ini else Path.cwd()
-    cause = of_error(Failure(error, way.parts[-1], way.parts, way.walk, way.look, directory))
-    return Told(cause, way.walk, way.look)
+    return of_error(Failure(error, way.parts[-1], way.parts, way.walk, way.look, directory)), ways
 
 
 def unplaced(error: Exception) -> Cause:
@@ -96,13 +86,13 @@ def unplaced(error: Exception) -> Cause:
     return Cause(where, f"{type(error).__name__}: {text_of(error)}", remedy_of(error))
 
 
-def lines_of(told: Told) -> Iterator[str]:
+def lines_of(cause: Cause, ways: Ways) -> Iterator[str]:
     """Yield what is known of an error, as text."""
-    yield f"why     {told.cause.why}"
-    yield f"where   {told.cause.where}"
-    if told.cause.remedy:
-        yield f"change  {told.cause.remedy}"
-    for title, lines in ways_of(told):
+    yield f"why     {cause.why}"
+    yield f"where   {cause.where}"
+    if cause.remedy:
+        yield f"change  {cause.remedy}"
+    for title, lines in ways:
         yield f"\n{title}"
         yield from lines
 
@@ -110,28 +100,19 @@ def lines_of(told: Told) -> Iterator[str]:
 # The page.
 
 
-def page_of(request: Any, error: Exception, problem: Problem, told: Told) -> str:
-    """Return the page of an error."""
+def page_of(request: Any, error: Exception, problem: Problem, **told: Any) -> str:
+    """Return the page of an error, with what is told of it."""
     ini = ini_of(request)
     return environment().get_template("error.html").render(
         problem=problem,
-        told=told,
         asked=f"{request.environ['REQUEST_METHOD']} {request.path_info_safe}",
         errors=[] if isinstance(error, HTTPException) else list(errors_of(error)),
         record=getattr(request, "inspected", None),
-        ways=list(ways_of(told)),
         command=command_of(request, ini) if ini else "",
         test=test_of(request, ini) if ini else None,
         **asked_of(request),
+        **told,
     )
-
-
-def ways_of(told: Told) -> Iterator[tuple[str, list[str]]]:
-    """Yield the way from the root to the view: a title, and its lines."""
-    if told.walk is not None:
-        yield "Traversal", list(told.walk.lines())
-    if told.look is not None:
-        yield f"View {told.look.title}", list(told.look.lines())
 
 
 class Frame(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from traceback import walk_tb
-from types import CodeType
+from types import CodeType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from pipeline.between import InPython, Step
@@ -37,25 +37,6 @@ class Passed(NamedTuple):
     look: Look | None
 
 
-class Known(NamedTuple):
-    """An element of a pipeline in Python, of which nothing but its contract and its handler is known."""
-
-    name: str
-    factory: Any
-    """The handler, which stands in the file of the factory."""
-    contract: Contract
-    options: Mapping[str, Any]
-    facts: Facts = Facts()
-
-
-class Middleware:
-    """A foreign app or middleware, of which nothing but the code is known."""
-
-    def __init__(self, code: CodeType) -> None:
-        self.__code__ = code
-        self.__name__ = code.co_qualname.partition(".")[0]
-
-
 def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
     """Return the way of a request up to an exception. Traversal and the look-up of the view run again.
 
@@ -79,7 +60,7 @@ def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
     had_context = reads and request.views is not None and (at_end or request.context is not None)
     look = look_up(request) if had_context else None
     if middleware is not None:
-        found = Middleware(middleware)
+        found = SimpleNamespace(__code__=middleware, __name__=middleware.co_qualname.partition(".")[0])
         steps.append(Step(None, found, InPython(found), {}))
     parts = [part_of(step, told_state(request)) for step in steps]
     if at_end and look is not None:
@@ -111,8 +92,9 @@ def step_of_contract(contract: Contract) -> Step:
         element = getattr(module, contract.name, None)
     if isinstance(element, Element) and element.name == contract.name:
         element = Element(element.factory, element.contract, options, source)
-    else:
-        element = Known(contract.name, contract.handler, contract, options)
+    else:  # nothing else is known of it; the handler stands in the file of the factory
+        known = {"name": contract.name, "factory": contract.handler, "contract": contract, "options": options}
+        element = SimpleNamespace(facts=Facts(), **known)
     return Step(element, element.factory, source or InPython(element.factory), options)
 
 

@@ -11,8 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pipeline.explaining.noticed import watch_stream
-from pipeline.explaining.recording import Record
+from pipeline.explaining.recording import Record, watch_stream
 from pipeline.explaining.walking import Walk
 from pipeline.interfaces import Handler
 from pipeline.options import resolve

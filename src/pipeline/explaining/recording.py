@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from itertools import count
 from operator import attrgetter
 from time import perf_counter
-from types import FunctionType
+from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
@@ -22,13 +22,13 @@ from webob.exc import HTTPException, WSGIHTTPException
 from pipeline.explaining.candidates import Look, look_up
 from pipeline.explaining.changes import (
     BODY,
-    GONE,
     NO_ANSWER,
     State,
     apply,
     bytes_read,
     changed_request,
     changed_response,
+    header_key,
     kept_environ,
     kept_headers,
     state_of,
@@ -36,11 +36,11 @@ from pipeline.explaining.changes import (
 )
 from pipeline.explaining.walking import FIELDS, Walk, walk_again
 from pipeline.http.error_pages import text_of
-from pipeline.http.tracebacks import traceback_of
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.paste import Step
 from pipeline.telling.secrets import LONGEST, masked_text, told_variable
+from pipeline.telling.words import place_of
 
 if TYPE_CHECKING:
     from pipeline.explaining.made_of import MadeOf, Making
@@ -73,17 +73,6 @@ class Note(NamedTuple):
     seconds: float
 
 
-class Again(NamedTuple):
-    """Everything that is needed to walk the path of a request again."""
-
-    part: Part
-    """The part that walks."""
-    pipeline: Any
-    views: Any
-    fields: tuple[Any, ...]
-    """The fields of the request before traversal, as ``pipeline.explaining.walking.FIELDS`` names them."""
-
-
 class Part:
     """One part of the pipeline at work for one attempt."""
 
@@ -98,7 +87,8 @@ class Part:
     raised = ""
     error: BaseException | None = None
     fields: tuple[Any, ...] | None = None
-    """The fields of the request before traversal, if this is the part that walks."""
+    """The fields of the request before traversal (``FIELDS``), if this is the part that walks."""
+    pipeline: Any = None
     views: Any = None
     walk: Walk | None = None
     look: Look | None = None
@@ -128,6 +118,13 @@ class Part:
         return str(self.step)
 
     @property
+    def place(self) -> str:
+        """The place of its view, or else of the part."""
+        if self.look is not None and self.look.chosen is not None:
+            return place_of(self.look.chosen.function)
+        return self.step.where if self.step.element is not None else place_of(self.step.factory)
+
+    @property
     def seconds(self) -> float:
         """Seconds within the part and all that is inside of it."""
         return self.ended - self.began
@@ -149,6 +146,7 @@ class Record:
     has_failed = False
     """True if a part has raised an error."""
     error = traceback = ""
+    """The text of the error that was answered, and the traceback of one that is not an HTTP exception."""
     causes: Sequence[Any] = ()
     """Why it failed (``pipeline.explaining.causes.Cause``)."""
     made_of: MadeOf | None = None
@@ -156,8 +154,8 @@ class Record:
     """How the answer was made, as the element ``keep`` says it; or ""."""
     late_headers: Sequence[str] = ()
     """Headers that were set when the body had begun to be sent."""
-    again: Again | None = None
-    """Everything that is needed to walk again."""
+    again: Part | None = None
+    """The part that walks. It keeps what is needed to walk again: fields, pipeline and views."""
     zope_walk: Walk | None = None
     """The steps of a request to a Zope site, as texts."""
 
@@ -276,8 +274,8 @@ class Record:
             look_again(part, request)
             look_again(outer, request)
         if walks:
-            part.fields = _walked_of(request)
-            self.again = Again(part, request.pipeline, request.views, part.fields)
+            part.fields, part.pipeline, part.views = _walked_of(request), request.pipeline, request.views
+            self.again = part
             making = Making(request) if "zodb_connection" in request.pipeline.names else None
         part.began = perf_counter()
         try:
@@ -359,51 +357,31 @@ class Record:
         self.principal = request.principal
         self.kept = request.__dict__.get("kept", "")
         current.set(None)
-        if self.has_failed or self.attempts > 1:
-            for part in self.parts:
-                part.error = part.views = part.fields = None
-        elif self.again is not None:
-            self.again.part.fields = None
-        if self.again is not None and self.again.fields[_HOOKS]:
-            self.again = self.again._replace(fields=without_closures(self.again.fields))
+        for part in self.parts if self.has_failed or self.attempts > 1 else ():
+            part.error = None
+            if part is not self.again:
+                part.fields = part.pipeline = part.views = None
+        if (again := self.again) is not None and again.fields is not None and again.fields[_HOOKS]:
+            again.fields = without_closures(again.fields)
         del self.state, self.seen, self.left, self.response
-
-    def inside(self, part: Part) -> float:
-        """Return the seconds within the parts that are right inside of a part."""
-        return sum(one.seconds for one in self.parts if one.outer is part and one.ended)
 
     def own(self, part: Part) -> float:
         """Return the seconds that a part itself took, with its waiting for a database."""
-        return max(0.0, part.seconds - self.inside(part))
-
-    def failed_parts(self) -> Iterator[Part]:
-        """Yield the parts of the last attempt that raised an error, innermost first."""
-        last = [part for part in self.parts if part.attempt == self.attempts]
-        yield from (part for part in reversed(last) if part.error is not None)
+        inside = sum(one.seconds for one in self.parts if one.outer is part and one.ended)
+        return max(0.0, part.seconds - inside)
 
     def lose(self, headers: Sequence[str]) -> None:
         """Note the headers that were set when the body had begun to be sent."""
         self.late_headers = headers
 
-    def note_error(self, error: BaseException) -> None:
-        """Note the text of an error, and the traceback of one that is not an HTTP exception."""
-        self.error = f"{type(error).__name__}: {masked_text(text_of(error))}"
-        if not isinstance(error, HTTPException):
-            self.traceback = masked_text(traceback_of(error))
-
     def environ_at(self, part: Part) -> dict[str, str]:
         """Return the environ as a part found it, as text."""
         state = self.environ
         for one in self.parts:
-            if one.attempt == part.attempt:
-                for name, value in one.changed.items():
-                    if value == GONE:
-                        state.pop(name, None)
-                    elif not name.startswith("request.") and name != BODY:
-                        state[name] = value
+            state = apply(state, one.changed)
             if one is part:
                 break
-        return state
+        return {name: value for name, value in state.items() if name != BODY and name[:8] != "request."}
 
 
 def path_of(record: Record) -> list[Part]:
@@ -438,6 +416,25 @@ def look_again(part: Part | None, request: Any) -> None:
         part.look, part.views = look_up(request), request.views
     elif part.fields is not None and part.walk is None:
         part.walk = walk_again(request, named(part.fields), element.options)
+
+
+def watch_stream(response: Any, lose: Callable[[list[str]], None]) -> None:
+    """Have a streamed body watched: the headers that are set behind its first block are told to ``lose``."""
+    if type(response.app_iter) is GeneratorType:
+        response.app_iter = _watched(response.app_iter, response, lose)
+
+
+def _watched(body: Any, response: Any, lose: Callable[[list[str]], None]) -> Iterator[bytes]:
+    sent: list[tuple[str, str]] | None = None
+    try:
+        for block in body:
+            yield block
+            if sent is None:
+                sent = [*response.headerlist]
+    finally:
+        body.close()
+        late = [pair for pair in response.headerlist if sent is not None and pair not in sent]
+        lose([header_key(*pair) for pair in late])
 
 
 _HOOKS = FIELDS.index("traversal_hooks")

@@ -49,15 +49,11 @@ def unscanned(views: Iterable[Views], directory: Path) -> list[Unscanned]:
     found = []
     for file in _files(directory, packages - {"pipeline", "__main__"}):
         for one_view in _views_in(file, file.stat().st_mtime_ns):
-            lost = (str(file), one_view.function) not in registered and not _is_registered(one_view, registered)
-            if lost or (one_view.why and one_view.why != DECORATED):
+            places = [place for place, name in registered if name == one_view.function]
+            is_lost = not any(place == str(file) or place.rpartition(".")[2] == file.stem for place in places)
+            if is_lost or (one_view.why and one_view.why != DECORATED):
                 found.append(one_view)
     return found
-
-
-def _is_registered(view: Unscanned, registered: set[tuple[str, str]]) -> bool:
-    stem = Path(view.file).stem
-    return any(name == view.function and module.rpartition(".")[2] == stem for module, name in registered)
 
 
 def _files(directory: Path, packages: Iterable[str]) -> list[Path]:
@@ -108,12 +104,6 @@ def _views_of(file: Path, tree: ast.Module) -> Iterator[Unscanned]:
 
 def _view_names(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
     """Return the name of each view that decorators make of a function or class."""
-    calls = (decorator for decorator in node.decorator_list if isinstance(decorator, ast.Call))
-    return [_name_of(call) for call in calls if name_of(call.func) == "view"]
-
-
-def _name_of(decorator: ast.Call) -> str:
-    for keyword in decorator.keywords:
-        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
-            return str(keyword.value.value)
-    return ""
+    calls = [one for one in node.decorator_list if isinstance(one, ast.Call) and name_of(one.func) == "view"]
+    named = [{keyword.arg: keyword.value for keyword in call.keywords}.get("name") for call in calls]
+    return [str(name.value) if isinstance(name, ast.Constant) else "" for name in named]

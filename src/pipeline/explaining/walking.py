@@ -103,7 +103,7 @@ def walk_again(request: Any, fields: Mapping[str, Any], options: Mapping[str, An
     if options.get("request_type") is not None:
         alsoProvides(request, options["request_type"])
     try:
-        _Walker(request, walk).run(options.get("max_segments", 128))
+        _walk_from_root(request, walk, options.get("max_segments", 128))
     except Exception as error:
         walk.error = error
     walk.view_name = request.view_name
@@ -111,99 +111,93 @@ def walk_again(request: Any, fields: Mapping[str, Any], options: Mapping[str, An
     return walk
 
 
-class _Walker:
-    """Does what ``traverse`` does, and notes each step."""
-
-    def __init__(self, request: Any, walk: Walk) -> None:
-        self.request = request
-        self.steps = walk.steps
-        self.noted = walk
-
-    def run(self, max_segments: int) -> None:
-        """Walk from the root to the end."""
-        request = self.request
-        names, _, _ = parse(request.environ.get("PATH_INFO", ""), max_segments)
-        if names and is_anywhere(request, names[0]):
-            self.walk(None, names, "path")
+def _walk_from_root(request: Any, noted: Walk, max_segments: int) -> None:
+    """Do what ``traverse`` does, and note each step."""
+    names, _, _ = parse(request.environ.get("PATH_INFO", ""), max_segments)
+    if names and is_anywhere(request, names[0]):
+        _walk(request, noted, None, names, "path")
+        return
+    obj = request.root
+    noted.steps.append(Taken("", "", obj, "the root", short(obj)))
+    noted.end = obj
+    known_kind(obj)
+    added = call_hooks(request, obj)
+    if request.virtual_root_path:
+        obj, kind = _walk(request, noted, obj, (*added, *checked(request.virtual_root_path)), "virtual root")
+        if kind == VIEW:
+            noted.lost_root = True
             return
-        obj = request.root
-        self.steps.append(Taken("", "", obj, "the root", short(obj)))
-        self.noted.end = obj
-        known_kind(obj)
-        added = call_hooks(request, obj)
-        if request.virtual_root_path:
-            obj, kind = self.walk(obj, (*added, *checked(request.virtual_root_path)), "virtual root")
-            if kind == VIEW:
-                self.noted.lost_root = True
-                return
-            request.virtual_root = obj
-            added = ()
-        obj, kind = self.walk(obj, (*added, *names), "path")
-        views = request.views
-        if views is not None and views.has_defaults and kind != VIEW:
-            further = default_steps(request, obj)
-            if further:
-                factory = views.lookup1(providedBy(obj), IDefaultSteps)
-                self.noted.default = f"default steps of {short(obj)}, by {_called(factory or type(obj))}"
-                request.default_steps = further
-                obj, kind = self.walk(obj, further, "default step")
-        self.noted.end = obj
+        request.virtual_root = obj
+        added = ()
+    obj, kind = _walk(request, noted, obj, (*added, *names), "path")
+    views = request.views
+    if views is not None and views.has_defaults and kind != VIEW:
+        further = default_steps(request, obj)
+        if further:
+            factory = views.lookup1(providedBy(obj), IDefaultSteps)
+            noted.default = f"default steps of {short(obj)}, by {_called(factory or type(obj))}"
+            request.default_steps = further
+            obj, kind = _walk(request, noted, obj, further, "default step")
+    noted.end = obj
 
-    def walk(self, obj: Any, names: Iterable[str], source: str) -> tuple[Any, int]:
-        """Walk over names from an object, as ``pipeline.publishing.steps.walk`` does."""
-        request = self.request
-        kind = known_kind(obj)
-        ahead = iter(names)
-        for name in ahead:
-            who = self.who(obj, kind, name)
-            try:
-                found = step(request, obj, kind, name)
-                next_kind = known_kind(found)
-            except (LookupError, TypeError) as error:
-                if is_failure(error, obj):
-                    what = "raised: TypeError" if isinstance(error, TypeError) else "a lost object"
-                    self.steps.append(Taken(name, source, obj, who, f"{what}: {error}", False))
-                    raise
-                result = "no such item: the name of a view"
-                self.steps.append(Taken(name, source, obj, who, result, False, near=near(obj, name)))
-                self.noted.end = obj
-                return obj, name_view(request, name, ahead)
-            except Exception as error:
-                what = "refused" if isinstance(error, HTTPException) else "raised"
-                self.steps.append(Taken(name, source, obj, who, f"{what}: {type(error).__name__}: {error}", False))
+
+def _walk(request: Any, noted: Walk, obj: Any, names: Iterable[str], source: str) -> tuple[Any, int]:
+    """Walk over names from an object, as ``pipeline.publishing.steps.walk`` does."""
+    steps = noted.steps
+    kind = known_kind(obj)
+    ahead = iter(names)
+    for name in ahead:
+        who = _who(request, obj, kind, name)
+        try:
+            found = step(request, obj, kind, name)
+            next_kind = known_kind(found)
+        except (LookupError, TypeError) as error:
+            if is_failure(error, obj):
+                what = "raised: TypeError" if isinstance(error, TypeError) else "a lost object"
+                steps.append(Taken(name, source, obj, who, f"{what}: {error}", False))
                 raise
-            self.steps.append(Taken(name, source, obj, who, short(found), True, self.hidden(obj, name)))
-            obj, kind = found, next_kind
-            self.noted.end = obj
-            if request.traversal_hooks and (added := call_hooks(request, obj)):
-                return self.walk(obj, chain(added, ahead), source)
-        return obj, kind
+            result = "no such item: the name of a view"
+            steps.append(Taken(name, source, obj, who, result, False, near=near(obj, name)))
+            noted.end = obj
+            return obj, name_view(request, name, ahead)
+        except Exception as error:
+            what = "refused" if isinstance(error, HTTPException) else "raised"
+            steps.append(Taken(name, source, obj, who, f"{what}: {type(error).__name__}: {error}", False))
+            raise
+        steps.append(Taken(name, source, obj, who, short(found), True, _hidden(request, obj, name)))
+        obj, kind = found, next_kind
+        noted.end = obj
+        if request.traversal_hooks and (added := call_hooks(request, obj)):
+            return _walk(request, noted, obj, chain(added, ahead), source)
+    return obj, kind
 
-    def who(self, obj: Any, kind: int, name: str) -> str:
-        """Return what answers a step from an object."""
-        views = self.request.views
-        if name.startswith("@@"):
-            return "its mark: a view"
-        if name.startswith("++"):
-            space = name[2:].partition("++")[0]
-            known = views is not None and space in views.adapter_names
-            factory = views.adapter_for(obj, self.request, INamespace, space) if known else None
-            return f"the namespace {space}: {_called(factory) if factory else 'it is not registered'}"
-        if views is not None and views.has_traversers:
-            factory = views.adapter_for(obj, self.request, IPublishTraverse)
-            if factory is not None:
-                return f"IPublishTraverse adapter {_called(factory)}"
-        if kind == TRAVERSER:
-            return f"{type(obj).__qualname__}.publishTraverse"
-        if kind == CONTAINER:
-            return f"{type(obj).__qualname__}.__getitem__"
-        return f"nothing: a {type(obj).__qualname__} is not a container"
 
-    def hidden(self, obj: Any, name: str) -> str:
-        """Return the view that an item of the same name hides, or ""."""
-        views = self.request.views
-        view = views and views.find(obj, self.request, self.request.environ["REQUEST_METHOD"], name)
-        return str(view) if view is not None else ""
+def _who(request: Any, obj: Any, kind: int, name: str) -> str:
+    """Return what answers a step from an object."""
+    views = request.views
+    if name.startswith("@@"):
+        return "its mark: a view"
+    if name.startswith("++"):
+        space = name[2:].partition("++")[0]
+        known = views is not None and space in views.adapter_names
+        factory = views.adapter_for(obj, request, INamespace, space) if known else None
+        return f"the namespace {space}: {_called(factory) if factory else 'it is not registered'}"
+    if views is not None and views.has_traversers:
+        factory = views.adapter_for(obj, request, IPublishTraverse)
+        if factory is not None:
+            return f"IPublishTraverse adapter {_called(factory)}"
+    if kind == TRAVERSER:
+        return f"{type(obj).__qualname__}.publishTraverse"
+    if kind == CONTAINER:
+        return f"{type(obj).__qualname__}.__getitem__"
+    return f"nothing: a {type(obj).__qualname__} is not a container"
+
+
+def _hidden(request: Any, obj: Any, name: str) -> str:
+    """Return the view that an item of the same name hides, or ""."""
+    views = request.views
+    view = views and views.find(obj, request, request.environ["REQUEST_METHOD"], name)
+    return str(view) if view is not None else ""
 
 
 def near(obj: Any, name: str) -> str:

@@ -7,19 +7,17 @@ from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
+from webob.exc import HTTPException
+
 from pipeline.explaining.candidates import Look, look_up
-from pipeline.explaining.causes import Cause, causes, noticed_of, of_zope
-from pipeline.explaining.noticed import lost_headers, readers, set_twice
+from pipeline.explaining.causes import Cause, causes, lost_headers, of_zope, readers, set_twice
 from pipeline.explaining.recording import Record, named, path_of
 from pipeline.explaining.walking import Walk, walk_again
+from pipeline.http.error_pages import text_of
+from pipeline.http.tracebacks import traceback_of
 from pipeline.telling.secrets import HEADERS, masked_text
 
 log = logging.getLogger("pipeline")
-
-
-def is_of_zope(record: Record) -> bool:
-    """Return whether a Zope site has refused the request, or met an error."""
-    return record.zope_walk is not None and record.zope_walk.cause is not None
 
 
 def explain_zope(record: Record, status: int, location: str = "") -> None:
@@ -35,7 +33,9 @@ def explain_zope(record: Record, status: int, location: str = "") -> None:
 
 def explain(record: Record, error: BaseException, status: int) -> None:
     """Note why a request failed, while the error is there."""
-    record.note_error(error)
+    record.error = f"{type(error).__name__}: {masked_text(text_of(error))}"
+    if not isinstance(error, HTTPException):
+        record.traceback = masked_text(traceback_of(error))
     try:
         record.causes = [Cause(*map(masked_text, cause)) for cause in causes(record, status, Path.cwd())]
     except Exception:  # what cannot be told must not change the answer
@@ -50,9 +50,8 @@ def noticed_beside(record: Record, look: Look | None) -> list[Cause]:
     path = path_of(record)
     if path and path[-1].look is None:
         path[-1].look = look
-    noticed = noticed_of(path)
-    end = noticed[-1].where if noticed else ""
-    found = [*readers(noticed), *set_twice(noticed), *lost_headers(end, record.late_headers)]
+    end = path[-1].place if path else ""
+    found = [*readers(path), *set_twice(path), *lost_headers(end, record.late_headers)]
     told = {cause.why for cause in record.causes}
     return [cause for cause in (Cause(*map(masked_text, one)) for one in found) if cause.why not in told]
 
@@ -84,17 +83,17 @@ def walk_of(record: Record) -> Walked | None:
         False,
     )
     again = record.again
-    if noted.walk is not None or again is None:
+    if noted.walk is not None or again is None or again.fields is None:
         return noted if noted.look is not None or noted.walk is not None else None
-    element = again.part.step.element
+    element = again.step.element
     options = element.options if element is not None else {}
-    environ = record.environ_at(again.part)
+    environ = record.environ_at(again)
     for name in HEADERS:  # the credentials are masked
         environ.pop(name, None)
     request = again.pipeline.begin(again.pipeline.request_class, {**environ, **_DEFAULTS})
     request.views = again.views
     try:
-        find_root = again.part.step.facts.find_root
+        find_root = again.step.facts.find_root
         if find_root is not None:
             request.root = find_root(request)
         walk = walk_again(request, named(again.fields), options)

@@ -9,17 +9,16 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter, time
-from typing import Any, NamedTuple
+from typing import Any
 
 from webob.exc import HTTPException
 
 from pipeline.between import openers
 from pipeline.composition import Offers
-from pipeline.explaining.noticed import watch_stream
-from pipeline.explaining.recording import Record, current, is_error
+from pipeline.explaining.recording import Record, current, is_error, watch_stream
 from pipeline.inspector import pages
 from pipeline.inspector.blocked import PATH, note_report
-from pipeline.inspector.explaining import explain, explain_zope, is_of_zope
+from pipeline.inspector.explaining import explain, explain_zope
 from pipeline.interfaces import Handler
 from pipeline.options import resolve
 from pipeline.paste import Step
@@ -30,23 +29,6 @@ LINKED: list[Step] = []
 """The parts that watchers were linked in around, innermost first, since an inspector was made."""
 
 
-class Counters(NamedTuple):
-    """Numbers about the last requests."""
-
-    kept: int
-    rate: float
-    """Requests a second, over the last minute or as long as requests are kept."""
-    median: float
-    p95: float
-    p99: float
-    """Seconds that half, 95 % and 99 % of the requests took at most."""
-    errors: int
-    repaired: int
-    """Requests that were answered after a conflict, by another attempt."""
-    failed: int
-    """Requests for which no attempt was left, or that a database did not serve: 503."""
-
-
 class Inspector:
     """Keeps what is noted of the last requests."""
 
@@ -55,7 +37,8 @@ class Inspector:
         self.slow = slow
         self.records: deque[Record] = deque(maxlen=keep)
         self.lock = threading.Lock()
-        self.steps = linked()
+        self.steps = LINKED[:]
+        LINKED.clear()
         listen()
 
     def record(self, request: Any, response: Any) -> None:
@@ -74,11 +57,12 @@ class Inspector:
             raise
         record.ended = perf_counter()
         watch_stream(response, record.lose)
-        error = next((part.error for part in record.failed_parts()), None) if record.has_failed else None
+        last = [part for part in record.parts if part.attempt == record.attempts] if record.has_failed else []
+        error = next((part.error for part in reversed(last) if part.error is not None), None)
         status = int(response.status_line[:3])
         is_expected = isinstance(error, HTTPException) and not is_error(error)
-        if is_of_zope(record) and status < 500:  # it raises redirects and refusals as well
-            is_expected = True
+        if record.zope_walk is not None and record.zope_walk.cause is not None and status < 500:
+            is_expected = True  # a Zope site raises redirects and refusals as well
         if error is not None and not is_expected:
             explain(record, error, status)
         explain_zope(record, status, response.headers.get("Location", ""))
@@ -99,23 +83,23 @@ class Inspector:
         """Return the record with a number, or None."""
         return next((record for record in self.kept() if record.number == number), None)
 
-    def counters(self) -> Counters:
-        """Return numbers about the requests that are kept."""
+    def counters(self) -> dict[str, float]:
+        """Return numbers about the requests that are kept. Times are in seconds."""
         records = [record for record in self.kept() if record.closed]
         now = time()
         last = [record for record in records if now - record.when <= MINUTE]
         span = min(MINUTE, now - last[-1].when) if last else MINUTE
         times = sorted(record.seconds for record in records)
-        return Counters(
-            len(records),
-            len(last) / max(span, 1.0),
-            share(times, 0.5),
-            share(times, 0.95),
-            share(times, 0.99),
-            sum(record.code >= 500 for record in records),
-            sum(record.attempts > 1 and record.code != 503 for record in records),
-            sum(record.code == 503 for record in records),
-        )
+        return {
+            "kept": len(records),
+            "rate": len(last) / max(span, 1.0),  # a second, over the last minute or as long as requests are kept
+            "median": share(times, 0.5),
+            "p95": share(times, 0.95),
+            "p99": share(times, 0.99),
+            "errors": sum(record.code >= 500 for record in records),
+            "repaired": sum(record.attempts > 1 and record.code != 503 for record in records),
+            "failed": sum(record.code == 503 for record in records),  # no attempt was left, or no database served
+        }
 
 
 def share(times: list[float], of: float) -> float:
@@ -157,13 +141,6 @@ def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return value
 
     return open_watched
-
-
-def linked() -> list[Step]:
-    """Return the parts that were linked since the last call, innermost first."""
-    found = LINKED[:]
-    LINKED.clear()
-    return found
 
 
 def watch_connection(request: Any) -> None:

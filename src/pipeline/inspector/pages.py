@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 
 from pipeline.database import pools
-from pipeline.explaining.changes import GONE
-from pipeline.explaining.recording import Record
+from pipeline.explaining.recording import Record, path_of
 from pipeline.inspector.explaining import noticed_beside, walk_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
@@ -126,6 +125,10 @@ def told_request(record: Record, inspector: Any) -> dict[str, Any]:
     except Exception as error:
         walked, failure = None, f"{type(error).__name__}: {error}"
     look = walked.look if walked is not None else None
+    seen = [
+        (part, {header_name(name): value for name, value in part.request.items() if is_header(name)})
+        for part in path_of(record)
+    ]
     return {
         "record": record,
         "causes": [*record.causes, *noticed_beside(record, look)],
@@ -134,60 +137,20 @@ def told_request(record: Record, inspector: Any) -> dict[str, Any]:
         "walked": walked,
         "walk_failure": failure,
         "look": look,
-        "seen": seen_by(record),
-        "newer": number_beside(inspector, record, 1),
-        "older": number_beside(inspector, record, -1),
+        "seen": seen,
+        "newer": inspector.find(record.number + 1),
+        "older": inspector.find(record.number - 1),
     }
-
-
-def number_beside(inspector: Any, record: Record, step: int) -> int | None:
-    """Return the number of the request before or after another one, or None."""
-    number = record.number + step
-    return number if inspector.find(number) is not None else None
-
-
-class Seen(NamedTuple):
-    """The headers that one part of the pipeline saw, and its changes."""
-
-    name: str
-    changed: dict[str, str]
-    answered: dict[str, str]
-    headers: dict[str, str]
-    """The headers of the request as the part saw them."""
-
-
-def seen_by(record: Record) -> list[Seen]:
-    """Return what each part of the last attempt saw and changed."""
-    headers = {header_name(name): value for name, value in record.environ.items() if is_header(name)}
-    found = []
-    parts = list(record.parts)
-    for number, part in enumerate(parts):
-        for name, value in part.changed.items():
-            if is_header(name):
-                headers = {key: old for key, old in headers.items() if key != header_name(name)}
-                if value != GONE:
-                    headers[header_name(name)] = value
-        if part.attempt != record.attempts:
-            continue
-        following = parts[number + 1] if number + 1 < len(parts) else None
-        inward = following.changed if following is not None and following.depth > part.depth else {}
-        found.append(Seen(part.name, inward, part.answered, headers))
-    return found
 
 
 def drawn(steps: Iterable[Any]) -> list[dict[str, Any]]:
     """Return the pipelines as ``pipeline show`` describes them, with secrets masked."""
-    chains = [described(Chain("", tuple(chain))) for chain in chains_of(steps)]
+    linked: list[list[Any]] = []
+    for step in steps:  # those of a pipeline one after the other, the innermost first
+        if not linked or (step.element is not None and step.element.is_end):
+            linked.append([])
+        linked[-1].insert(0, step)
+    chains = [described(Chain("", tuple(chain))) for chain in linked]
     for part in (part for chain in chains for part in chain["parts"]):
         part["options"] = {name: value_of(name, value) for name, value in part["options"].items()}
-    return chains
-
-
-def chains_of(steps: Iterable[Any]) -> list[list[Any]]:
-    """Return the parts of each pipeline, outermost first; ``steps`` are in the order in which they were linked."""
-    chains: list[list[Any]] = []
-    for step in steps:
-        if not chains or (step.element is not None and step.element.is_end):
-            chains.append([])
-        chains[-1].insert(0, step)
     return chains

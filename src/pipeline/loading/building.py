@@ -23,14 +23,12 @@ from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.loading.command_line import make_importable, parse_variables, split_name
 from pipeline.order import Contract
 from pipeline.paste import Step, named_errors, plan, step_of
-from pipeline.switch import Switch, branch_lines
+from pipeline.switch import Switch
 from pipeline.telling.words import place_of
 from pipeline.views import Views
 
 Maker = Callable[[Step, Offers], Offers]
 """``(step, offers)`` returns what is linked in the place of a part: what it offers, with a watcher."""
-Missed = Callable[[str, list[str]], None]
-"""``(where, wanted)``: the place of a switch in the ini, and for each of its lines what a request lacks."""
 Watch = Callable[[Step, Handler, Any, Any], None]
 """``(step, handler, request, response)`` calls the handler of a step with the request and the response."""
 ChangeOptions = Callable[[Step, dict[str, str]], None]
@@ -55,13 +53,11 @@ def build(
     ini: str,
     words: Sequence[str] = (),
     between: Sequence[Maker] = (),
-    missed: Missed | None = None,
     options: ChangeOptions | None = None,
 ) -> Built:
     """Load an ini, with its middleware and its switches; no database is opened.
 
     between  make the watchers around each part of a pipeline, the innermost first
-    missed   is called when a switch has no line for a request
     options  is called with each step before it is made, and its options, which it may change
     """
     logging.getLogger("pipeline").addHandler(logging.NullHandler())  # what loading logs is for who serves the site
@@ -70,7 +66,7 @@ def build(
     uri, variables = f"config:{path}", parse_variables(list(words))
     for chain in plan(uri, name, **variables):
         chain.check_order()
-    building = Building(between, missed, options)
+    building = Building(between, options)
     with named_errors(uri):
         context = loadcontext(APP, uri, name=name, global_conf=variables)
         app = building.app(context)
@@ -82,10 +78,9 @@ def build(
 class Building:
     """Does what Paste Deploy does with the contexts of an ini, and puts the watchers around each part."""
 
-    def __init__(self, between: Sequence[Maker], missed: Missed | None, options: ChangeOptions | None) -> None:
+    def __init__(self, between: Sequence[Maker], options: ChangeOptions | None) -> None:
         self.between = between
         self.change_options = options
-        self.missed = missed
         self.ends: list[tuple[Step, Pipeline]] = []
         self.numbers = count(1)
 
@@ -102,8 +97,8 @@ class Building:
         if context.protocol in ("paste.composite_factory", "paste.composit_factory"):
             context.loader = _Loader(context.loader, self)
             app = context.create()
-            if isinstance(app, Switch) and self.missed is not None and not context.local_conf.get("default"):
-                app.default = Unmatched(app, step_of(context), self.missed)
+            if isinstance(app, Switch) and not context.local_conf.get("default"):
+                app.default = self.watched(step_of(context), app.default)  # it says which lines there are
             return app
         step = self.changed_step(context)
         app = context.create()
@@ -198,25 +193,6 @@ def filtered(context: LoaderContext, app: Any) -> Any:
 
 CALLERS = (__file__, loadwsgi.__file__, util.__file__)
 """The files whose code calls a filter."""
-
-
-class Unmatched:
-    """The app that a switch without a default gives a request to if no line is for it."""
-
-    def __init__(self, switch: Switch, step: Step, missed: Missed) -> None:
-        self.default = switch.default
-        self.switch = switch
-        self.step = step
-        self.missed = missed
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        wanted = []
-        for line, branch in zip(branch_lines(self.step.strings), self.switch.branches, strict=True):
-            name, *conditions = line.split()
-            failing = [text for text, test in zip(conditions, branch.tests, strict=True) if not test(environ)]
-            wanted.append(f"{name} wants {' and '.join(failing)}")
-        self.missed(self.step.source.option("branches"), wanted)
-        return self.default(environ, start_response)
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from pipeline.measuring.measures import Measures, attempts, view_name
+from pipeline.measuring.measures import attempts, view_name
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -36,18 +36,12 @@ def json_line(request: Request, response: Response, url: str, seconds: float, lo
     fields = {name: value[:longest] if isinstance(value, str) else value for name, value in fields.items()}
     ids = ((name, request.__dict__.get(name)) for name in ("_request_id", "error_id"))
     fields |= {name.lstrip("_"): id for name, id in ids if id}
-    if request.measures is not None:
-        fields |= measured(request, request.measures)
+    if (measures := request.measures) is not None:
+        fields |= {
+            "view": view_name(measures.view) or None,
+            "attempts": attempts(request),
+            "elements": {part: round(took, 6) for part, took in measures.own_times().items()},
+        }
+        if measures.span is not None and (traced := measures.span.get_span_context()).is_valid:
+            fields |= {"trace_id": f"{traced.trace_id:032x}", "span_id": f"{traced.span_id:016x}"}
     return json.dumps(fields)
-
-
-def measured(request: Request, measures: Measures) -> dict[str, Any]:
-    """Return the fields of a request that ``timing`` has measured."""
-    fields: dict[str, Any] = {
-        "view": view_name(measures.view) or None,
-        "attempts": attempts(request),
-        "elements": {part: round(took, 6) for part, took in measures.own_times().items()},
-    }
-    if measures.span is not None and (traced := measures.span.get_span_context()).is_valid:
-        fields |= {"trace_id": f"{traced.trace_id:032x}", "span_id": f"{traced.span_id:016x}"}
-    return fields

@@ -42,12 +42,6 @@ class Measures:
     epoch = 0
     """Nanoseconds between 1970 and ``started``, if there is a span."""
 
-    def fail(self, part: str, started: float, error: BaseException) -> None:
-        """Note a stay that an exception has ended."""
-        if self.errors is not None:
-            self.errors[len(self.stays)] = error
-        self.stays.append((part, started, clock()))
-
     def own_times(self) -> dict[str, float]:
         """Return the seconds that each part took itself, over all attempts. The outermost part stands first."""
         found: dict[str, float] = {}
@@ -117,9 +111,11 @@ def watcher(part: str, next: Handler) -> Handler:
         try:
             next(request, response)
         except BaseException as error:
-            measures.fail(part, started, error)
+            if measures.errors is not None:
+                measures.errors[len(measures.stays)] = error
             raise
-        measures.stays.append((part, started, clock()))
+        finally:
+            measures.stays.append((part, started, clock()))
 
     return watcher
 

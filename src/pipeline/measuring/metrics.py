@@ -95,17 +95,11 @@ def observe(request: Request, response: Response, measures: Measures) -> None:
         CONFLICTS.labels(label_of(view)).inc(tried - 1 + measures.is_conflict)
     failed = getattr(request, "failed_after_commit", None)
     if status >= "500" or failed is not None or sys.exc_info()[1] is not None:
-        count_error(status, measures, failed)
+        error = broken_stream() or failed or (measures.failure() if status >= "500" else None)
+        if error is not None or status >= "500":
+            ERRORS.labels(label_of(view), type(error).__qualname__ if error is not None else "-").inc()
     if now - _looked > PAUSE:
         look_at_pools()
-
-
-def count_error(status: str, measures: Measures, failed: Exception | None = None) -> None:
-    """Count an answer 5xx, a streamed body that an error has ended, or what failed after the commit."""
-    error = broken_stream() or failed
-    if error is not None or status >= "500":
-        error = error or measures.failure()
-        ERRORS.labels(label_of(measures.view), type(error).__qualname__ if error is not None else "-").inc()
 
 
 def label_of(view: View | None) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
-from pathlib import Path
 from time import perf_counter as clock
 from time import time_ns
 from typing import Any
@@ -25,7 +24,7 @@ from pipeline.measuring.measures import Measures, attempts, broken_stream, is_fa
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.telling.secrets import masked_query
-from pipeline.telling.words import is_of_the_site
+from pipeline.telling.words import WATCHERS, is_of_the_site
 
 METHODS = {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 """The methods that may stand in the name of a span. Clients invent others."""
@@ -33,15 +32,6 @@ METHODS = {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"
 VERSIONS = {"HTTP/1.0": "1.0", "HTTP/1.1": "1.1", "HTTP/2": "2", "HTTP/2.0": "2", "HTTP/3": "3", "HTTP/3.0": "3"}
 LONGEST = 256
 """Characters that are kept of what a client writes as it likes."""
-OURS = Path(__file__).resolve().parents[1]
-WATCHERS = {
-    str(OURS / file)
-    for file in (
-        *("elements/timing.py", "elements/inspector.py", "measuring/measures.py", "measuring/spans.py"),
-        *("explaining/recorder.py", "explaining/recording.py", "inspector/inspecting.py"),
-    )
-}
-"""Files whose frames say nothing about an error."""
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """Upper limits in seconds, as the conventions have them."""
 

@@ -12,7 +12,7 @@ from time import monotonic
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import options_of, parser_of
 from pipeline.loading.site import private_variables
-from pipeline.rehearsing.comparing import Line, Rehearsal, Tolerance, as_nobody, newest, rehearse
+from pipeline.rehearsing.comparing import Line, Rehearsal, as_nobody, newest, rehearse
 from pipeline.rehearsing.sides import SideFailed, directory_of, started
 from pipeline.staging.asked import Logged, read_log
 from pipeline.telling.findings import put_json
@@ -64,8 +64,7 @@ def on_both_sides(options: argparse.Namespace, requests: Sequence[Logged]) -> Re
         except (SideFailed, TimeoutError) as error:
             failed = f"{options.ini} does not load: {error}"
             return Rehearsal([Line(logged, left="the new code does not load") for logged in requests], failed)
-        tolerance = Tolerance(options.slower, options.floor)
-        rehearsal = rehearse(requests, new, old, ends=ends, tolerance=tolerance)
+        rehearsal = rehearse(requests, new, old, ends=ends, slower=options.slower, floor=options.floor)
         if old is not None and old.files == new.files:
             rehearsal.note = f"both sides have the views of {', '.join(new.files) or 'wsgi-pipeline alone'}"
         rehearsal.seconds = monotonic() - began

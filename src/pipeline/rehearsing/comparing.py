@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from pipeline.rehearsing.sides import Side, SideFailed
@@ -24,21 +24,6 @@ SECRECY = ("private", "no-store")
 GONE = (404, 410)
 HANGS = 5.0
 """Seconds after which a request without an answer is worse than one that was answered, when the budget is over."""
-
-
-class Tolerance(NamedTuple):
-    """The time that a request may take longer. It must exceed both."""
-
-    ratio: float = 2.0
-    floor: float = 50.0
-    """Milliseconds."""
-
-    def is_slower(self, old: float, new: float) -> bool:
-        """Return whether a time in seconds is beyond the tolerance."""
-        return new > self.ratio * old and new - old > self.floor / 1000
-
-
-TOLERANCE = Tolerance()
 
 
 @dataclass
@@ -159,12 +144,15 @@ def rehearse(
     old: Side | None = None,
     *,
     ends: float | None = None,
-    tolerance: Tolerance = TOLERANCE,
+    slower: float = 2.0,
+    floor: float = 50.0,
 ) -> Rehearsal:
     """Have both sides answer the requests, and judge the answers.
 
-    old   the code that is served now; without it, the status of the log is compared
-    ends  the time of ``time.monotonic`` at which the budget is over
+    old     the code that is served now; without it, the status of the log is compared
+    ends    the time of ``time.monotonic`` at which the budget is over
+    slower  how many times as long a request may take
+    floor   how many milliseconds longer it may take. It is slower if it exceeds both
     """
     rehearsal = Rehearsal([Line(logged, left="the budget was over") for logged in requests])
     until = float("inf") if ends is None else ends
@@ -185,7 +173,7 @@ def rehearse(
             for line in timed(rehearsal.lines):
                 if monotonic() > until:
                     break
-                compare_times(line, old, new, until, tolerance)
+                compare_times(line, old, new, until, slower, floor)
     except TimeoutError:
         if line is not None and line.new is None and monotonic() - began > HANGS and (line.old or old is None):
             line.worse.append(f"no answer after {monotonic() - began:.0f} s")
@@ -207,13 +195,14 @@ def timed(lines: Sequence[Line]) -> list[Line]:
     return rows
 
 
-def compare_times(line: Line, old: Side, new: Side, until: float, tolerance: Tolerance) -> None:
+def compare_times(line: Line, old: Side, new: Side, until: float, slower: float, floor: float) -> None:
     """Compare how long a request takes, and the links of its page. What looks slow is measured once more."""
     for _ in range(2):
         seconds = max(0.0, (until - monotonic()) / 2)
         before, after = (side.measure(line.logged.asked, seconds) for side in (old, new))
         line.milliseconds = [round(one.seconds * 1000, 1) for one in (before, after)]
-        is_slower = tolerance.is_slower(before.seconds, after.seconds)
+        longer = after.seconds - before.seconds
+        is_slower = after.seconds > slower * before.seconds and longer > floor / 1000
         if not is_slower or not (before.is_complete and after.is_complete):
             break
     lost = [url for url in after.broken if url not in before.broken]

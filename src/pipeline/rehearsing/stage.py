@@ -21,7 +21,7 @@ from unittest import mock
 
 from pipeline.database import forks
 from pipeline.database.instead import read_only_if_locked
-from pipeline.explaining.causes import Cause, Late, causes, no_branch
+from pipeline.explaining.causes import Cause, Late, causes
 from pipeline.explaining.recorder import Recorder
 from pipeline.interfaces import Handler
 from pipeline.loading.building import around, build
@@ -94,7 +94,6 @@ class Stage(Site):
         if live:
             self.of_databases = (*OF_DATABASES, "ZODB", "zc", "pipeline.database")
         self.recorder: Recorder | None = None
-        self.missed: list[Cause] = []
         self.reached: dict[tuple[str | None, str], int | str] = {}
         """The status that each link has led to, by user and URL."""
 
@@ -121,7 +120,7 @@ class Stage(Site):
         self.chains = plan_of(self.path, self.words)
         self.ends = {chain.steps[-1].where for chain in self.chains if chain.steps}
         watchers = [around(self.watch, self.opened)]
-        built = build(self.path, self.words, watchers, self.miss, self.copies.redirect)
+        built = build(self.path, self.words, watchers, self.copies.redirect)
         self.app = built.app
         return [views for _, views in built.views()]
 
@@ -129,10 +128,6 @@ class Stage(Site):
         """Watch a database that a request has opened."""
         if self.recorder is not None:
             self.recorder.opened(request, value)
-
-    def miss(self, where: str, wanted: list[str]) -> None:
-        """Note a switch that has no line for the request."""
-        self.missed.append(no_branch(where, wanted))
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
         """Call the handler of a part, and have the recorder watch it."""
@@ -153,7 +148,6 @@ class Stage(Site):
     def perform(self, request: Asked, recorder: Recorder | None = None) -> tuple[Run, float]:
         """Run a request, and undo what it stores. Return also how many seconds it took."""
         self.left = ""
-        self.missed.clear()
         self.recorder = recorder or (Recorder() if self.live else None)  # it dooms the transaction
         began = time.perf_counter()
         try:
@@ -178,7 +172,7 @@ class Stage(Site):
         found: list[Cause] = []
         if run.status != expected or run.escaped is not None or run.is_error:
             late = [] if run.escaped is None else [Late("it reached the server", run.escaped)]
-            found += causes(recorder.record, run.status or 500, split_name(self.path)[0].parent, late, self.missed)
+            found += causes(recorder.record, run.status or 500, split_name(self.path)[0].parent, late)
         return Answer(
             run.status,
             run.headers,
@@ -230,12 +224,6 @@ def leads_nowhere(end: int | str) -> bool:
     return end == CIRCLE or end in (404, 410) or (isinstance(end, int) and end >= 500)
 
 
-def asked_of(given: Mapping[str, Any]) -> Asked:
-    """Return the request of a line."""
-    headers = tuple((name, value) for name, value in given["headers"])
-    return Asked(given["method"], given["url"], headers=headers, user=given["user"])
-
-
 def main() -> int:
     """Answer each line of the input by one line of the output, until the input ends."""
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -260,7 +248,9 @@ def main() -> int:
             put({"files": stage.files()})
             while not ended and (line := sys.stdin.readline()):
                 given = json.loads(line)
-                put(calls[given["call"]](asked_of(given["asked"]), **given["options"])._asdict())
+                asked = Asked(**given["asked"])
+                asked = asked._replace(headers=tuple((name, value) for name, value in asked.headers))
+                put(calls[given["call"]](asked, **given["options"])._asdict())
     except Exception as error:
         put({"error": place_and_words(error)})
         return 1

@@ -31,8 +31,6 @@ class State(NamedTuple):
     pid: int
     word: str
     """"ready", "busy" if each thread has a request, or "hangs"."""
-    seconds: float
-    """How long it has been so: the youngest request that a thread has, or 0."""
     why: str
 
     def __str__(self) -> str:
@@ -88,10 +86,10 @@ def _read(peer: socket.socket, end: float) -> dict[str, Any]:
 def state_of(told: dict[str, Any]) -> State:
     """Return the state of a process."""
     if "requests" not in told:
-        return State(told["pid"], "hangs", TIMEOUT, f"no answer within {TIMEOUT:g} s")
+        return State(told["pid"], "hangs", f"no answer within {TIMEOUT:g} s")
     requests, threads = told["requests"], told["threads"]
     if not threads or len(requests) < threads:
-        return State(told["pid"], "ready", 0.0, "")
+        return State(told["pid"], "ready", "")
     youngest, oldest = requests[-1]["seconds"], requests[0]
     word = "hangs" if told["slow"] and youngest >= told["slow"] else "busy"
     where = oldest["view"] or oldest["element"]
@@ -99,7 +97,7 @@ def state_of(told: dict[str, Any]) -> State:
         f"all {threads} threads have had a request for {youngest:.1f} s or longer, the longest {oldest['method']} "
         f"{oldest['path']} in {where or 'no view'} for {oldest['seconds']:.1f} s"
     )
-    return State(told["pid"], word, youngest, why)
+    return State(told["pid"], word, why)
 
 
 def verdict(path: str, states: Iterable[State], is_draining: bool) -> tuple[bool, str]:
@@ -117,8 +115,3 @@ def verdict(path: str, states: Iterable[State], is_draining: bool) -> tuple[bool
 def is_draining() -> bool:
     """Return whether the mark is there: ready no more, though each request is still answered."""
     return os.path.exists(os.environ.get(DRAINING, ""))
-
-
-def name_mark(directory: str) -> None:
-    """Name the mark, if nothing else has."""
-    os.environ.setdefault(DRAINING, os.path.join(os.path.abspath(directory), "draining"))

@@ -32,7 +32,7 @@ from pipeline.interfaces import Handler
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.running import stacks
-from pipeline.running.instance import is_draining, name_mark, processes, state_of, verdict
+from pipeline.running.instance import DRAINING, is_draining, processes, state_of, verdict
 
 log = logging.getLogger("pipeline")
 
@@ -152,7 +152,7 @@ def start(directory: str, listen: str, slow: float, threads: int) -> None:
     """
     try:
         Process(directory, listen, slow, threads)
-        name_mark(directory)
+        os.environ.setdefault(DRAINING, os.path.join(os.path.abspath(directory), "draining"))
     except OSError as error:
         log.error("health: watch = %s: %s; pipeline top does not see this process", directory, error)
 

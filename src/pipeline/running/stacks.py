@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import thread as pool
 from pathlib import Path
+from traceback import walk_stack
 from types import CodeType, FrameType
 from typing import Any
 from weakref import ReferenceType, ref
@@ -25,7 +26,6 @@ from pipeline.edge import Edge, resume
 from pipeline.http.streaming import SentBody
 from pipeline.request import Request
 from pipeline.telling.secrets import masked_query
-from pipeline.telling.words import is_of_the_site
 
 EDGE = (Edge.__call__.__code__, resume.__code__)
 POOL: CodeType = pool._worker.__code__
@@ -57,7 +57,7 @@ class Stacks:
         found = []
         self.held = 0
         for thread, frame in sys._current_frames().items():
-            frames = list(_outwards(frame))
+            frames = [one for one, _ in walk_stack(frame)]
             request = _request_of(frames)
             if request is None or request.environ.get("SERVER_SOFTWARE") == PROBES:
                 continue
@@ -107,12 +107,6 @@ def _codes(contracts: Any, views: Any) -> Iterator[tuple[CodeType, tuple[str, st
             yield function.__code__, ("view", name)
 
 
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
 def _request_of(frames: list[FrameType]) -> Request | None:
     """Return the request that a thread is at work for: in its pipeline, or while its body is made."""
     for frame in reversed(frames):
@@ -130,11 +124,6 @@ def _request_of(frames: list[FrameType]) -> Request | None:
 def _line(frame: FrameType) -> str:
     code = frame.f_code
     return f"{code.co_filename}, line {frame.f_lineno}, in {code.co_qualname}"
-
-
-def of_the_site(stack: list[str]) -> list[str]:
-    """Return the lines of a stack that are of the site, the innermost first; or all, if there are none."""
-    return [line for line in stack if is_of_the_site(line)] or stack
 
 
 def _server_of(frames: list[FrameType]) -> tuple[int, int] | None:

@@ -119,11 +119,6 @@ class Answer:
         self.req.write(block, 1)  # 1: send it at once
 
 
-def latin(text: str) -> str:
-    """Return text that mod_python has read as UTF-8 as WSGI has it: a character for each byte."""
-    return text.encode("utf-8", "surrogateescape").decode("latin-1")
-
-
 def environ_of(req: Any, prefix: str) -> dict[str, Any] | None:
     """Return the environ of a request, with the path and the headers as they were sent. None for a path that does
     not begin with the prefix: Apache has made it another one, such as ``/app/x`` of ``//app/x``."""
@@ -159,7 +154,8 @@ def environ_of(req: Any, prefix: str) -> dict[str, Any] | None:
         if key not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
             key = f"HTTP_{key}"
         try:
-            environ[key] = latin(req.headers_in.get(name))
+            value = req.headers_in.get(name)  # mod_python has read it as UTF-8: WSGI has a character for each byte
+            environ[key] = value.encode("utf-8", "surrogateescape").decode("latin-1")
         except UnicodeDecodeError:  # it is not UTF-8, and cannot be had
             continue
     return environ

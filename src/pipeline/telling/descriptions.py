@@ -31,37 +31,6 @@ class Option(NamedTuple):
     """The meaning of the option, with its unit, as reStructuredText."""
 
 
-class Description(NamedTuple):
-    """The words of an element for its users: options, place and attributes."""
-
-    name: str
-    text: str
-    """The docstring without the options."""
-    options: tuple[Option, ...]
-    requires: tuple[str, ...] = ()
-    provides: tuple[str, ...] = ()
-    adds: tuple[Mapping[str, str], ...] = ()
-    """Name, type, default and meaning of each attribute that the element adds to the request."""
-    inside: Mapping[str, str] = {}
-    outside: Mapping[str, str] = {}
-
-
-def description_of(name: str, element: Element) -> Description:
-    """Return the description of an element."""
-    text, options = read(element.__doc__, element.factory)
-    contract = element.contract
-    return Description(
-        name,
-        text,
-        options,
-        contract.requires,
-        contract.provides,
-        tuple(added(element)),
-        contract.inside,
-        contract.outside,
-    )
-
-
 def read(docstring: str | None, factory: Callable[..., Any]) -> tuple[str, tuple[Option, ...]]:
     """Return the text of a docstring without its options, and the options that the factory takes."""
     taken = [each for each in inspect.signature(factory).parameters.values() if each.kind is each.KEYWORD_ONLY]
@@ -123,19 +92,17 @@ def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
         return described
     return {
         **described,
-        "defaults": {option: written(value) for option, value in _defaults(element)},
+        "defaults": {
+            name: written(option.default)
+            for name, option in inspect.signature(element.factory).parameters.items()
+            if option.kind is option.KEYWORD_ONLY and name not in element.options and option.default is not None
+        },
         "requires": [thing for thing in element.contract.requires if thing not in element.contract.met],
         "provides": list(element.contract.provides),
         "request class": written(element.contract.adds) if element.contract.adds is not None else "",
         "adds": list(added(element)),
         "held": list(holding(element.contract, contracts)),
     }
-
-
-def _defaults(element: Element) -> Iterator[tuple[str, Any]]:
-    for name, option in inspect.signature(element.factory).parameters.items():
-        if option.kind is option.KEYWORD_ONLY and name not in element.options and option.default is not None:
-            yield name, option.default
 
 
 def added(element: Element) -> Iterator[dict[str, str]]:

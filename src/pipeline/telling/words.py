@@ -16,6 +16,15 @@ from zope.interface import Interface
 from pipeline.between import place_of as place_of
 from pipeline.http.tracebacks import OUR_CODE as OUR_CODE
 
+WATCHERS = {
+    f"{OUR_CODE}{file}.py"
+    for file in (
+        *("elements/timing", "elements/inspector", "measuring/measures", "measuring/spans"),
+        *("explaining/recorder", "explaining/recording", "inspector/inspecting"),
+    )
+}
+"""Files whose frames say nothing about an error."""
+
 
 def texts_of(file: Path) -> dict[str, Any]:
     """Return the texts of a TOML file by their names, each in one line: one, or a list or a table of several."""

@@ -19,6 +19,7 @@ from pipeline.elements.transaction import transaction
 from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.request import Request
 from pipeline.response import Response
+from pipeline.running.auditing import listening
 from pipeline.testing.declarations import attributes_of, check_declarations, fits, hints_of
 from pipeline.testing.faults import FakeDataManager, fault
 from pipeline.testing.guard import EnvironChanged, guard_environ
@@ -35,6 +36,7 @@ from pipeline.testing.probes import (
     copying,
     ending,
     failing,
+    logged,
     page,
     provider,
     send,
@@ -80,7 +82,8 @@ def check_element(
         raise TypeError("give write and stored together: what is stored is compared before and after a write")
     check_declarations(element)
     checks = Checks(element, outside, inside, path, environ or {})
-    with Opened() as opened:
+    opened = Opened()
+    with listening(opened.note):
         for foreign in (False, True):
             checks.link(foreign)
             checks.ordinary_requests()
@@ -148,7 +151,8 @@ class Checks:
         watch = watch or self.watch
         watch.begin()
         self.act = act
-        sent = send(self.pipeline, self.path, self.environ, blocks, **more)
+        with logged() as records:
+            sent = send(self.pipeline, self.path, self.environ, records, blocks, **more)
         if watch.fault is not None:
             raise self.broken(*watch.fault)
         for record in sent.logged:
@@ -306,11 +310,13 @@ class Checks:
 
         self.act = meet
         self.pipeline = self.linked(*self.outside, self.element)
-        threads = [Thread(target=send, args=(self.pipeline, self.path, self.environ)) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with logged() as records:
+            asked = (self.pipeline, self.path, self.environ, records)
+            threads = [Thread(target=send, args=asked) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
         if failures:
             raise self.broken("threads", f"a request waited {WAIT:g} s for another one to reach the inner parts")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.interfaces import Facts
-from pipeline.running.auditing import listening
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 """Flags of a file that is opened to be changed."""
@@ -17,19 +16,11 @@ EVENTS = ("open", "socket.connect", "sqlite3.connect")
 
 
 class Opened:
-    """Files and servers that this process opens within ``with Opened():``, by the audit events of Python."""
+    """Files and servers that this process opens, as ``note`` is told by the audit events of Python."""
 
     def __init__(self) -> None:
         self.files: set[Path] = set()
         self.ports: set[int] = set()
-
-    def __enter__(self) -> Opened:
-        self._listening = listening(self.note)
-        self._listening.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._listening.__exit__(None, None, None)
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note a file or a server."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import sys
-import threading
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from logging.handlers import BufferingHandler
@@ -19,6 +17,7 @@ from pipeline.composition import Element, Offers, element
 from pipeline.interfaces import Handler
 from pipeline.request import Request
 from pipeline.response import Response
+from pipeline.telling.words import texts_of
 
 Act = Callable[[Any, Response], None]
 """A function that the end of the pipeline calls with a request and its response."""
@@ -40,8 +39,7 @@ class NotConforming(AssertionError):
         self.rule = rule
 
 
-TEXT = Path(__file__).with_name("rules.toml").read_text("utf-8")
-RULES = {rule: " ".join(says.split()) for rule, says in tomllib.loads(TEXT).items()}
+RULES: dict[str, str] = texts_of(Path(__file__).with_name("rules.toml"))
 """The rules of the element protocol that ``check_element`` checks, in words."""
 
 
@@ -253,11 +251,19 @@ class Sent(NamedTuple):
                 yield record.exc_info[1]
 
 
-def send(app: Any, path: str, environ: Mapping[str, Any], blocks: int | None = None, **more: Any) -> Sent:
+def send(
+    app: Any,
+    path: str,
+    environ: Mapping[str, Any],
+    records: list[logging.LogRecord],
+    blocks: int | None = None,
+    **more: Any,
+) -> Sent:
     """Send one request under wsgiref's validator.
 
-    blocks  number of blocks that are read before the client goes away; default: all
-    more    what ``webob.Request.blank`` takes
+    records  what the pipeline logs meanwhile
+    blocks   number of blocks that are read before the client goes away; default: all
+    more     what ``webob.Request.blank`` takes
     """
     errors = io.StringIO()
     given: dict[str, Any] = {**environ, "wsgi.errors": errors}
@@ -271,46 +277,31 @@ def send(app: Any, path: str, environ: Mapping[str, Any], blocks: int | None = N
 
     read: list[bytes] = []
     failure: BaseException | None = None
-    with logged() as records:
+    try:
+        body: Any = validator(app)(sent, start_response)
         try:
-            body: Any = validator(app)(sent, start_response)
-            try:
-                for block in body:
-                    read.append(block)
-                    if blocks is not None and len(read) >= blocks:
-                        break
-            finally:
-                body.close()
-            if errors.getvalue():
-                raise AssertionError(errors.getvalue())
-        except (Exception, Interrupted) as error:
-            failure = error
+            for block in body:
+                read.append(block)
+                if blocks is not None and len(read) >= blocks:
+                    break
+        finally:
+            body.close()
+        if errors.getvalue():
+            raise AssertionError(errors.getvalue())
+    except (Exception, Interrupted) as error:
+        failure = error
     return Sent(*started[-1], b"".join(read), failure, records)
-
-
-_collectors: list[logging.Handler] = []
-_log_before: list[tuple[list[logging.Handler], bool, int, bool]] = []
-_lock = threading.Lock()
 
 
 @contextmanager
 def logged() -> Iterator[list[logging.LogRecord]]:
-    """Collect what the pipeline logs, in the place of its handlers: the test means the errors that it makes.
-
-    Several threads may collect at a time. The last of them restores the log.
-    """
+    """Collect what the pipeline logs, in the place of its handlers: the test means the errors that it makes."""
     log, collector = logging.getLogger("pipeline"), BufferingHandler(sys.maxsize)
-    with _lock:
-        if not _collectors:
-            _log_before.append((log.handlers, log.propagate, log.level, log.disabled))
-            log.handlers, log.propagate, log.disabled = _collectors, False, False
-            log.setLevel(logging.INFO)
-        _collectors.append(collector)
+    before = log.handlers, log.propagate, log.level, log.disabled
+    log.handlers, log.propagate, log.disabled = [collector], False, False
+    log.setLevel(logging.INFO)
     try:
         yield collector.buffer
     finally:
-        with _lock:
-            _collectors.remove(collector)
-            if not _collectors:
-                log.handlers, log.propagate, level, log.disabled = _log_before.pop()
-                log.setLevel(level)
+        log.handlers, log.propagate, level, log.disabled = before
+        log.setLevel(level)

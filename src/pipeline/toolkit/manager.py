@@ -39,7 +39,7 @@ class ImplicitManager(Manager):
 
     def __init__(self) -> None:
         super().__init__()
-        self.transient_checks.append(is_retry)
+        self.transient_checks.append(lambda error: isinstance(error, Retry))
 
     def begin(self) -> Any:
         if is_open(self):
@@ -77,11 +77,6 @@ class ImplicitManager(Manager):
         super().free(txn)
         if self.running:
             self.start()
-
-
-def is_retry(error: BaseException) -> bool:
-    """Return whether an application asks for another attempt."""
-    return isinstance(error, Retry)
 
 
 def take_thread(tm: Any, element: str) -> Any:

@@ -1,12 +1,4 @@
-"""``pipeline adopt INI``: put a pipeline around a site that exists, and show that it answers as before.
-
-============  ==============================================================================================
-reading.py    the ini of the site: its middleware and its application
-writing.py    the table of what is found, what is set and why, and the new ini
-asking.py     a process that loads an ini, asks for pages, and says what a Pyramid application has included
-comparing.py  the answers before and after
-============  ==============================================================================================
-"""
+"""``pipeline adopt INI``: put a pipeline around a site that exists, and show that it answers as before."""
 
 from __future__ import annotations
 
@@ -25,7 +17,7 @@ from webob import Request
 
 from pipeline.adopting.comparing import differences
 from pipeline.adopting.reading import read
-from pipeline.adopting.writing import Written, parts_of, text_of_ini
+from pipeline.adopting.writing import Line, parts_of, text_of_ini
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.asking import request_of
 from pipeline.loading.command_line import options_of, parser_of
@@ -53,9 +45,9 @@ def main(arguments: Sequence[str]) -> int:
     pages = [request(path, options.headers) for path in options.pages or ["/"]]
     twice = [*pages, pages[0] | {"is_new_visitor": True}, *pages[1:]]
     before = asked(existing.ini, options.variables, twice, is_ours=False)
-    written = parts_of(existing, before["pyramid"])
-    write_as(existing.path, target, "\n".join(text_of_ini(existing, written)))
-    put(target, written)
+    parts, left = parts_of(existing, before["pyramid"])
+    write_as(existing.path, target, "\n".join(text_of_ini(existing, parts)))
+    put(target, parts, left)
     words = (one.partition(" ") for one in options.writes)
     writes = [request(path, options.headers, data) for path, _, data in words]
     after = asked(str(target), options.variables, [*twice, *writes, *pages, *pages], is_ours=True)
@@ -63,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     if writes:
         again = asked(existing.ini, options.variables, [*pages, *pages], after["cookies"], is_ours=False)
         problems += stored(pages, writes, after, again)
-    if any(part.name == "zodb" for part in written.parts):
+    if any(part.name == "zodb" for part in parts):
         answers = after["asked"][len(twice) :]
         sent = [one | {"data": got["data"]} for one, got in zip(writes, answers, strict=False)]
         problems += proved(str(target), options.variables, [*pages, *sent], after["cookies"])
@@ -138,14 +130,14 @@ def proved(ini: str, words: Sequence[str], requests: Sequence[dict[str, Any]], c
     return found
 
 
-def put(target: Path, written: Written) -> None:
+def put(target: Path, parts: Sequence[Line], left: Sequence[Line]) -> None:
     """Print what the new ini has, and what was left alone."""
-    print(bold(f"{target} is written: {' '.join(part.name for part in written.parts)}"))
-    for part in written.parts:
+    print(bold(f"{target} is written: {' '.join(part.name for part in parts)}"))
+    for part in parts:
         print(f"  {part.name:14} {part.why}")
         for line in part.lines[1:]:
             print(f"  {'':14}     {line}")
-    for part in written.left:
+    for part in left:
         print(f"  {part.name:14} left alone or left out: {part.why}")
 
 

@@ -52,7 +52,6 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     options = options_of(parser_of("check"), arguments)
     path, name = split_name(options.ini)
-    parse_variables(options.variables)
     findings, chains = check_file(path, name, options.variables)
     if options.database and not any(finding.level == "error" for finding in findings):
         findings += stored_in(options.ini, path, options.variables)
@@ -286,7 +285,9 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
             yield Finding.of("debug mode", where, element=element.name)._replace(level=debug)
         elif option.startswith("max_") and isinstance(value, int) and value > MOST_MEMORY:
             yield Finding.of("no limit", where, option=option, value=value, element=element.name)
-        elif is_default(parameters[option], value) and option not in secrets and not is_variable(where):
+        elif value is None or option in secrets or is_variable(where):
+            pass  # None may stand for something else
+        elif parameters[option].default == value:
             yield Finding.of("default", where, option=option, value=written(value), element=element.name)
         for slip in VALUES:
             is_of = f"{element.name}.{option}" in slip["options"] if slip["options"] else isinstance(value, tuple)
@@ -294,11 +295,6 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
                 yield Finding("warning", where, f"{option}: {found[0]!r} {slip['what']}", slip["remedy"])
         if isinstance(value, str) and (weak := _weak_password(value)):
             yield Finding.of("weak password", where, user=weak)
-
-
-def is_default(parameter: inspect.Parameter, value: object) -> bool:
-    """Return whether an option says what holds without it. None may stand for something else."""
-    return value is not None and parameter.default == value
 
 
 def is_variable(where: str) -> bool:

@@ -22,7 +22,7 @@ from pipeline.deploying.site import (
     limit_of,
     need_health,
     need_readable,
-    passwords_of,
+    password_in,
     refuse_misread,
 )
 from pipeline.deploying.target import Deployment, deployment_of, targets, title
@@ -48,7 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     if site.drain and "gunicorn.conf.py" not in deployment.files:  # gunicorn does so itself, on SIGTERM
         drain = ("stop", f"touch {site.mark} && sleep {site.drain}")
         deployment = deployment._replace(commands=[drain, *deployment.commands])
-    refuse_unreadable(site)
+    if os.geteuid() == 0:  # then the user of the server is another one
+        need_readable(site.directory, "the server's own user")
     if site.rehearse and "wsgi.py" not in deployment.files:
         raise ConfigurationError("--rehearse: the site runs elsewhere, so nothing is reloaded here")
     put(site, deployment, write_files(site, deployment))
@@ -108,14 +109,7 @@ def site_of(options: argparse.Namespace) -> Site:
         servers=sorted({server for _, told in facts for server in told.servers}),
         locations={place: location for _, told in facts for place, location in told.locations.items()},
         facts=facts,
-        passwords=passwords_of(facts),
     )
-
-
-def refuse_unreadable(site: Site) -> None:
-    """Refuse a directory that Apache's or nginx' own user cannot enter, if root starts the server."""
-    if os.geteuid() == 0:
-        need_readable(site.directory, "the server's own user")
 
 
 def write_files(site: Site, deployment: Deployment) -> list[str]:
@@ -177,11 +171,12 @@ def notes_on_leftovers(site: Site, deployment: Deployment) -> list[str]:
 
 def notes_on_passwords(site: Site) -> list[str]:
     """Warn of inis with a password that every user of the machine can read (S25)."""
+    inis = {file for step, _ in site.facts for file in step.source.inis}
     return [
         f"{ini}, {line}, has a password, and every user of this machine can read it: chmod o-r {ini}, or give the "
         f"value as a variable (name=value), which is written to a file for the user of the service alone."
-        for ini, line in site.passwords.items()
-        if os.stat(ini).st_mode & 0o004
+        for ini in sorted(inis)
+        if (line := password_in(Path(ini), site.facts)) and os.stat(ini).st_mode & 0o004
     ]
 
 

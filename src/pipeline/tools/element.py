@@ -14,7 +14,7 @@ from pipeline.composition import Element
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import options_of, parser_of
 from pipeline.options import resolve
-from pipeline.telling.descriptions import Description, description_of
+from pipeline.telling.descriptions import added, read
 from pipeline.telling.errors import in_one_line
 from pipeline.telling.installed import GROUPS, loaded
 from pipeline.telling.words import place_of, sentence, short
@@ -22,11 +22,7 @@ from pipeline.telling.words import place_of, sentence, short
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    return describe(options_of(parser_of("element"), arguments).element)
-
-
-def describe(name: str | None) -> int:
-    """Print what an element says of itself; or list all that are installed."""
+    name: str | None = options_of(parser_of("element"), arguments).element
     installed = {point.name: point for group in GROUPS for point in entry_points(group=group)}
     if name is None:
         for known in sorted(installed):
@@ -52,22 +48,23 @@ def describe(name: str | None) -> int:
     if not isinstance(element, Element):
         raise ConfigurationError(f"{name!r} is not an element: it is {short(element)} ({place_of(element)})")
     print(f"{name}\n{'=' * len(name)}\n\n{inspect.cleandoc(element.__doc__ or '')}\n")
-    for line in lines(description_of(name, element)):
+    for line in lines(element):
         print(line)
     return 0
 
 
-def lines(described: Description) -> Iterator[str]:
+def lines(element: Element) -> Iterator[str]:
     """Yield what the docstring of the element does not say."""
-    for option in described.options:
+    contract = element.contract
+    for option in read(element.__doc__, element.factory)[1]:
         default = "needed" if option.default is None else f"default {option.default!r}"
         yield f"option    {option.name}: {option.type}, {default}"
-    for title, things in (("requires", described.requires), ("provides", described.provides)):
+    for title, things in (("requires", contract.requires), ("provides", contract.provides)):
         if things:
             yield f"{title:9} {', '.join(things)}"
-    for one in described.adds:
+    for one in added(element):
         meaning = f": {one['meaning']}" if one["meaning"] else ""
         yield textwrap.fill(f"{'adds':9} request.{one['name']}{meaning}", 100, subsequent_indent=" " * 10)
-    for title, reasons in (("inside", described.inside), ("outside", described.outside)):
+    for title, reasons in (("inside", contract.inside), ("outside", contract.outside)):
         for other, reason in reasons.items():
             yield textwrap.fill(f"{title:9} {other}: {reason}", 100, subsequent_indent=" " * 10)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipeline.database.instead import read_only_if_locked
 from pipeline.explaining.candidates import Look
-from pipeline.explaining.causes import Cause, Late, causes, no_branch, way_of
+from pipeline.explaining.causes import Cause, Late, causes, way_of, ways_of
 from pipeline.explaining.changes import BODY
 from pipeline.explaining.recorder import Recorder
 from pipeline.explaining.recording import Part, Record, path_of
@@ -64,21 +64,10 @@ class Explained(NamedTuple):
     causes: list[Cause]
     escaped: BaseException | None
     """The exception that reached the server, or None."""
-
-    @property
-    def record(self) -> Record | None:
-        """The record of the request, if it came to a pipeline."""
-        return self.recorder.record
-
-    @property
-    def parts(self) -> list[Part]:
-        """The parts that the last attempt passed."""
-        return path_of(self.record) if self.record is not None else []
-
-    @property
-    def walk_and_look(self) -> tuple[Walk | None, Look | None]:
-        """Traversal and the look-up of the view."""
-        return way_of(self.record, self.parts) if self.record is not None else (None, None)
+    parts: list[Part]
+    """The parts that the last attempt passed."""
+    walk: Walk | None
+    look: Look | None
 
     @property
     def failed(self) -> bool:
@@ -112,9 +101,7 @@ def explain(
 ) -> Explained:
     """Run one request through an ini, and return what is to be said of it."""
     recorder = Recorder(user, commit)
-    missed: list[Cause] = []
-    watchers = [around(recorder.watch, recorder.opened)]
-    built = build(ini, words, watchers, lambda where, wanted: missed.append(no_branch(where, wanted)))
+    built = build(ini, words, [around(recorder.watch, recorder.opened)])
     recorder.listen_to_sql()
     log = Log()
     logger = logging.getLogger()
@@ -133,19 +120,23 @@ def explain(
         logger.setLevel(level)
         access.setLevel(access_level)
     seconds = perf_counter() - began
-    if recorder.record is not None:
-        recorder.record.status, recorder.record.headers = line, headers
+    parts: list[Part] = []
+    walk = look = None
+    if (record := recorder.record) is not None:
+        record.status, record.headers = line, headers
+        parts = path_of(record)
+        walk, look = way_of(record, parts)
     late = log.late
     if escaped is not None and all(one.error is not escaped for one in late):
         late.append(Late("it reached the server", escaped))
-    found = list(causes(recorder.record, int(line[:3]), split_name(ini)[0].parent, late, missed))
-    return Explained(recorder, line, headers, sent, seconds, log.lines, found, escaped)
+    found = list(causes(record, int(line[:3]), split_name(ini)[0].parent, late))
+    return Explained(recorder, line, headers, sent, seconds, log.lines, found, escaped, parts, walk, look)
 
 
 def as_dict(explained: Explained) -> dict[str, Any]:
     """Return what is to be said of a request, for JSON."""
     recorder = explained.recorder
-    record, (walk, look) = explained.record, explained.walk_and_look
+    record, walk, look = recorder.record, explained.walk, explained.look
     return {
         "status": explained.line,
         "headers": explained.headers,
@@ -210,8 +201,10 @@ def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
         for part in parts:
             put_part(part, width, long)
     if long:
-        put_walk(*explained.walk_and_look)
-    put_made_of(explained, long)
+        for title, lines in ways_of(explained.walk, explained.look):
+            print(f"\n{bold(title)}")
+            print("\n".join(lines))
+    put_made_of(recorder.record, long)
     put_database(recorder, commit, long)
     if recorder.attempts > 1:
         print(f"\n{bold('Attempts')}: {recorder.attempts}")
@@ -221,19 +214,8 @@ def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
             print(textwrap.indent(line, "  "))
 
 
-def put_walk(walk: Walk | None, look: Look | None) -> None:
-    """Print the steps of traversal, and the candidates for the view."""
-    if walk is not None:
-        print(f"\n{bold('Traversal')}")
-        print("\n".join(walk.lines()))
-    if look is not None:
-        print(f"\n{bold('View')} {look.title}")
-        print("\n".join(look.lines()))
-
-
-def put_made_of(explained: Explained, long: bool) -> None:
+def put_made_of(record: Record | None, long: bool) -> None:
     """Print what the page is made of; or only what is wrong with it, and how it was kept."""
-    record = explained.record
     if record is None:
         return
     lines = list(record.made_of.lines()) if long and record.made_of is not None else []

@@ -10,9 +10,8 @@ from typing import Any
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import options_of, parser_of, plan_of
 from pipeline.running.instance import processes, state_of
-from pipeline.running.stacks import of_the_site
 from pipeline.telling.findings import put_json
-from pipeline.telling.words import bold
+from pipeline.telling.words import bold, is_of_the_site
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -72,4 +71,4 @@ def lines_of(found: Mapping[str, Any], stacks: bool = False) -> Iterator[str]:
 def at(request: Mapping[str, Any]) -> list[str]:
     """Return the line where a request is, and the line of the site that has led to it."""
     stack: list[str] = request["stack"]
-    return list(dict.fromkeys((stack[0], *of_the_site(stack)[:1])))
+    return list(dict.fromkeys((stack[0], *list(filter(is_of_the_site, stack))[:1])))

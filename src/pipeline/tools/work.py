@@ -61,18 +61,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def if_useful(work: Callable[[Mapping[str, Any]], int], names: Mapping[str, Any]) -> int:
     """Do the work in a site that can have jobs; return the exit status."""
-    if why := why_useless(names["request"], is_to_write=work is not show):
-        raise ConfigurationError(why)
-    return work(names)
-
-
-def why_useless(request: Any, is_to_write: bool) -> str:
-    """Return why the site can have no jobs, or ""."""
+    request = names["request"]
     if "job_queue" not in request.pipeline.offered:
-        return "jobs need a database: the element zodb or sql"
+        raise ConfigurationError("jobs need a database: the element zodb or sql")
     if "commit" not in request.pipeline.names:
-        return "the pipeline has no element transaction, so nothing is stored"
-    return str(request.job_queue.refusal) if is_to_write else ""
+        raise ConfigurationError("the pipeline has no element transaction, so nothing is stored")
+    if work is not show and request.job_queue.refusal:
+        raise ConfigurationError(request.job_queue.refusal)
+    return work(names)
 
 
 class Worker:

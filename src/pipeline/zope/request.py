@@ -19,10 +19,9 @@ from pipeline.http.files import FileBody
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.response import Response
-from pipeline.toolkit.answers import hide_pipeline, put
 from pipeline.toolkit.events import tell
 from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
-from pipeline.toolkit.walks import WalkedRequest, walk_of
+from pipeline.toolkit.requests import WalkedRequest, hide_pipeline, put, walk_of
 from pipeline.zope import short
 from pipeline.zope.failures import Failure, fail
 

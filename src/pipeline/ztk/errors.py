@@ -51,7 +51,9 @@ def ztk_errors(next: Handler, *, handle_errors: bool = True) -> Handler:
             handles = request.environ.get("wsgi.handleErrors", handle_errors)
             transient = request.judge(error).transient
             if request.ways.errors:
-                handle(request, error, transient)
+                if transient and may_try_again(request):
+                    raise
+                answer_as_zope(request, cause(error))
             else:
                 ask_publication(request, handles)
             put_outcome(request, transient)
@@ -60,14 +62,6 @@ def ztk_errors(next: Handler, *, handle_errors: bool = True) -> Handler:
                 raise cause(error)[1] from None
 
     return ztk_errors
-
-
-def handle(request: ZopeRequest, error: Exception, transient: bool) -> None:
-    """Answer an error as Zope does, or raise it for another attempt."""
-    if transient and may_try_again(request):
-        raise error
-    exc_info = cause(error)
-    answer_as_zope(request, exc_info[1], exc_info)
 
 
 def ask_publication(request: ZopeRequest, handles: bool) -> None:
@@ -120,7 +114,7 @@ def is_raised(error: Exception) -> bool:
 NOTE = "application error-handling"
 
 
-def answer_as_zope(request: Any, error: Exception, exc_info: Any) -> None:
+def answer_as_zope(request: Any, exc_info: Any) -> None:
     """Have an error reported and answered by its view, as ``handleException`` does for one that is not retried.
 
     ``ZopePublication.handleException`` begins, annotates and commits a transaction for the report, the view and the
@@ -135,13 +129,13 @@ def answer_as_zope(request: Any, error: Exception, exc_info: Any) -> None:
     located = None
     view = None
     try:
-        located = LocationProxy(error, place_of(publication, request.published), "")
+        located = LocationProxy(exc_info[1], place_of(publication, request.published), "")
         name = queryDefaultViewName(located, zope)
         if name is not None:
             view = queryMultiAdapter((located, zope), name=name)
     except Exception:
         tryToLogException("Exception while getting view on exception")
-    if view is None or not is_shown(request, view, error, exc_info):
+    if view is None or not is_shown(request, view, exc_info):
         response.handleException(exc_info)
         undo(request)
     side_effects(request, located, exc_info)
@@ -166,7 +160,7 @@ def place_of(publication: Any, ob: Any) -> Any:
     return publication.proxy(getattr(place, "__self__", place))
 
 
-def is_shown(request: Any, view: Any, error: Exception, exc_info: Any) -> bool:
+def is_shown(request: Any, view: Any, exc_info: Any) -> bool:
     """Call an error view and commit its changes. Return whether it has answered."""
     zope = request.zope
     try:

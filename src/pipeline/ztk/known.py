@@ -21,9 +21,7 @@ from zope.publisher.http import HTTPRequest
 try:
     from grokcore.view.publication import ZopePublicationSansProxy
 except ImportError:  # a site without Grok
-
-    class ZopePublicationSansProxy:  # type: ignore[no-redef]
-        """Stands for the class of the same name of a package that is not installed."""
+    ZopePublicationSansProxy = ()
 
 
 Chain = tuple[type, ...]

@@ -9,7 +9,6 @@ asked.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from enum import Enum, auto
 from sys import getrecursionlimit
 from typing import Any
 
@@ -181,39 +180,30 @@ def copy_answer(told: Any, kept: Any, *question: str) -> None:
         kept[last] = told[last]
 
 
-class Grants(Enum):
-    """Place of the grants of all objects that provide the same interfaces."""
-
-    NONE = auto()
-    """They cannot have grants."""
-    ANNOTATED = auto()
-    """Their grants are in their attribute ``__annotations__``."""
-    OTHER = auto()
-    """Adapters that are not Zope's tell of them."""
+NONE, ANNOTATED, OTHER = "none", "annotated", "other"
+"""Place of the grants of all objects that provide the same interfaces: they cannot have any, have them in their
+attribute ``__annotations__``, or adapters that are not Zope's tell of them."""
 
 
-ANNOTATED, OTHER = Grants.ANNOTATED, Grants.OTHER  # each look-up takes 0.2 microseconds on Python 3.11
-
-
-def grants_of(registry: Any, provided: Any, cls: type) -> Grants:
+def grants_of(registry: Any, provided: Any, cls: type) -> str:
     """Find out which adapters tell of the grants of the objects of a class that provide something."""
     if hasattr(cls, "__conform__"):
-        return Grants.OTHER
+        return OTHER
     lookup = registry.lookup1
     stored = False
     for wanted, manager in MAPS:
         factory = lookup(provided, wanted)
         if factory is not None:
             if not makes(factory, manager):
-                return Grants.OTHER
+                return OTHER
             stored = True
         elif provided.isOrExtends(wanted):
-            return Grants.OTHER
+            return OTHER
     if not stored:
-        return Grants.NONE
+        return NONE
     if makes(lookup(provided, IAnnotations), AttributeAnnotations) and not provided.isOrExtends(IAnnotations):
-        return Grants.ANNOTATED
-    return Grants.OTHER
+        return ANNOTATED
+    return OTHER
 
 
 _WRAPPERS = (LocatingTrustedAdapterFactory, TrustedAdapterFactory, LocatingUntrustedAdapterFactory)

@@ -18,10 +18,9 @@ from pipeline.database.transactions import OFFERED, open_tm
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.response import Response
-from pipeline.toolkit.answers import hide_pipeline, put
 from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
+from pipeline.toolkit.requests import WalkedRequest, hide_pipeline, put, walk_of
 from pipeline.toolkit.site import loaded
-from pipeline.toolkit.walks import WalkedRequest, walk_of
 from pipeline.ztk.known import NONE, Ways, ways_of
 from pipeline.ztk.urls import shorten
 

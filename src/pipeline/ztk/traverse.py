@@ -106,7 +106,7 @@ def walk(zope: Any, publication: Any, ways: Ways, root: Any) -> Any:
     if not ways.browser:
         return found
     if suffix:  # of a ``:method``: it has no default view, and relative links need to know where it is
-        put_base(zope, ways)
+        put_base(zope)
         return found
     if zope.method not in DEFAULTABLE:
         return found
@@ -124,7 +124,7 @@ def walk(zope: Any, publication: Any, ways: Ways, root: Any) -> Any:
         if zope.use_redirect and zope.method == "GET":
             zope.response.redirect(zope.getURL())
             return ""
-        put_base(zope, ways)
+        put_base(zope)
     return found
 
 
@@ -213,7 +213,7 @@ _without_names: WeakSet[type] = WeakSet()
 """Classes of containers that have no directive ``traversable``."""
 
 
-def put_base(zope: Any, ways: Ways) -> None:
+def put_base(zope: Any) -> None:
     """Set the base of relative links, unless it is set."""
     response = zope.response
     if not response.getBase():

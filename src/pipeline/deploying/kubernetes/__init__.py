@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.deploying import container
-from pipeline.deploying.lock import project_of
 from pipeline.deploying.site import Site
 from pipeline.deploying.target import deployment_of
 
@@ -19,7 +18,7 @@ def values(site: Site) -> dict[str, Any]:
     inner = deployment_of("container", site)
     ini = Path(site.ini.partition("#")[0])
     root = container.root_of(ini)
-    about = project_of(root).get("project", {})
+    about = container.project_of(root).get("project", {})
     name = label(about.get("name", root.name))
     return {
         "inner": inner,

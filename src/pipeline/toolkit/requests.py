@@ -1,11 +1,13 @@
-"""The steps of a request to a Zope site, noted for ``explain``, the inspector and the page of debug mode."""
+"""What the requests of both kinds of Zope sites need: their answer put on ours, and their steps noted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from pipeline.elements.transaction import TransactionRequest
+from pipeline.http.redirects import of_foreign
 from pipeline.options import on_demand
+from pipeline.response import HeaderList, Response
 
 if TYPE_CHECKING:
     from pipeline.explaining.walking import Walk
@@ -27,3 +29,15 @@ def walk_of(request: Any) -> Walk | None:
         request.zope_walk = Walk()
     walk: Walk | None = request.zope_walk
     return walk
+
+
+def put(response: Response, status: str, headers: HeaderList, body: Any) -> None:
+    """Have our response answer as Zope does. The site itself judges its redirects, as behind any server."""
+    response.adopt(status, of_foreign(headers) if status[:1] == "3" else headers, body)
+
+
+def hide_pipeline(copy: dict[str, Any], environ: dict[str, Any]) -> None:
+    """Take our objects out of the copy of an environ that a request of Zope has made: they refer to it."""
+    if copy is not environ:
+        copy.pop("pipeline.request", None)
+        copy.pop("pipeline.response", None)
