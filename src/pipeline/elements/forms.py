@@ -154,6 +154,7 @@ class Reading:
         broken: list[str] = []
         view = None
         if query := environ.get("QUERY_STRING"):
+            request.__dict__["QUERY_STRING"] = query  # keep, inside, does not see that it was read
             if query.count("&") >= self.max_fields:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
             form, view = _collected(request, fields_of(query, broken=broken))
