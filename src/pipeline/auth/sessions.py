@@ -26,6 +26,7 @@ from zope.interface import implementer
 from pipeline.auth.authentication import AuthRequest, begin_session
 from pipeline.auth.ended import Ended, end_session, end_sessions, generation_of, has_ended
 from pipeline.cookies import cookies_of
+from pipeline.http.header_lists import make_private
 from pipeline.interfaces import IAuthentication
 from pipeline.request import PATH_SAFE, SAFE_METHODS, Request
 from pipeline.response import Response
@@ -91,6 +92,7 @@ class SignedCookie:
 
     def set(self, request: Request, response: AnyResponse, text: str, name: str = "") -> None:
         """Set the cookie to a text that ``serializer.dumps`` returned. An empty text deletes the cookie."""
+        make_private(response)
         https = request.scheme == "https"
         response.set_cookie(
             name or self.name_for(request),
