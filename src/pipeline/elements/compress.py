@@ -11,11 +11,11 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from pipeline.composition import element
-from pipeline.http.encodings import choose, restore_tags, vary
+from pipeline.http.encodings import choose, restore_tags, vary, weaken_tag
 from pipeline.http.header_lists import Headers, of_headers, values_in
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
-from pipeline.response import CHECKED, Response
+from pipeline.response import CHECKED, OK, Response
 
 try:
     import brotli
@@ -112,10 +112,13 @@ def compress(
 
     def compress(request: Request, response: Response) -> None:
         environ = request.environ
-        if "HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ:
-            restore_tags(environ)
+        has_weak = ("HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ) and restore_tags(environ)
         next(request, response)
         encoding, only = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), offered)
+        if has_weak:
+            weaken_tag(response)
+        if response.status_line is not OK and response.status_line[:3] == "304":
+            vary(response)  # as its page may do
         if only or response.filters or is_fit(response):
             if encoding or response.filters:
                 response.add_delivery_filter(partial(packed, response, encoding, only))

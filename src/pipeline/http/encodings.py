@@ -49,17 +49,27 @@ _CHANGED_TAG = re.compile(r'(?:W/)?("[^"]*?)(?:-gzip|-br|-zstd)?"')
 _TAGS = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH")
 
 
-def restore_tags(environ: dict[str, Any]) -> None:
-    """Give the entity tags in a request the form that they had before an element or a proxy made them weak.
+def restore_tags(environ: dict[str, Any]) -> bool:
+    """Give the entity tags in a request the form that they had before an element or a proxy made them weak. Return
+    whether the client has the page under a weak one.
 
     An application inside compares them itself, and would refuse each change from a client that accepts gzip. A weak
     tag of its own matches as before: If-None-Match ignores the mark, and If-Match never accepts such a tag.
     If-Range stays: the bytes of a compressed answer are others.
     """
+    has_weak = "W/" in environ.get("HTTP_IF_NONE_MATCH", "")
     for name in _TAGS:
         tags = environ.get(name)
         if tags and ("W/" in tags or "-" in tags) and len(tags) <= LONGEST_HEADER:
             environ[name] = restored(tags)
+    return has_weak
+
+
+def weaken_tag(response: Response) -> None:
+    """Give the ETag of a 304 that an inner part has made the form of that which the client has. A cache updates no
+    page under another one (RFC 9111 section 4.3.4)."""
+    if response.status_line[:3] == "304" and (tag := response.headers.get("ETag", "")):
+        response.headers["ETag"] = f"W/{tag.removeprefix('W/')}"
 
 
 @lru_cache(256)
