@@ -98,17 +98,7 @@ def compress(
         return next
     starts = {name: packer(level) for name, packer in PACKERS.items() if packer is not None}
     offered = encodings or tuple(starts)
-    of_types = re.compile("|".join([translate(kind.lower()) for kind in types]))
-
-    @of_headers
-    def fitness(headers: Headers) -> int:
-        """Return NEVER, AT_NEED or ALWAYS: whether a body with these headers may be compressed."""
-        said = values_in(headers)
-        coded = said.get("content-encoding", "").lower()
-        if coded not in ("", "identity") or "no-transform" in said.get("cache-control", "").lower():
-            return NEVER
-        kind = said.get("content-type", "").partition(";")[0].strip().lower()
-        return ALWAYS if of_types.match(kind) else AT_NEED
+    fitness = fitness_by(types)
 
     def compress(request: Request, response: Response) -> None:
         environ = request.environ
@@ -148,6 +138,23 @@ def compress(
         return (pack_whole if response.in_memory else pack)(chunks, starts[encoding])
 
     return compress
+
+
+def fitness_by(types: tuple[str, ...]) -> Callable[[Headers], int]:
+    """Return the function that returns NEVER, AT_NEED or ALWAYS: whether a body with such headers may be
+    compressed."""
+    of_types = re.compile("|".join([translate(kind.lower()) for kind in types]))
+
+    @of_headers
+    def fitness(headers: Headers) -> int:
+        said = values_in(headers)
+        coded = said.get("content-encoding", "").lower()
+        if coded not in ("", "identity") or "no-transform" in said.get("cache-control", "").lower():
+            return NEVER
+        kind = said.get("content-type", "").partition(";")[0].strip().lower()
+        return ALWAYS if of_types.match(kind) else AT_NEED
+
+    return fitness
 
 
 def _check_options(encodings: tuple[str, ...], level: int) -> None:
