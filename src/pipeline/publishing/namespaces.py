@@ -44,7 +44,7 @@ class Namespace:
 def into_application(request: Request, segment: str) -> None:
     """Move a namespace from the start of the path to the address of the application, so that URLs for this request
     keep it."""
-    environ = request.environ
+    environ, segment = request.environ, segment.encode().decode("latin-1")  # as PEP 3333 has it
     rest = environ.get("PATH_INFO", "").lstrip("/").partition("/")
     if rest[0] == segment:
         environ["SCRIPT_NAME"] = f"{environ.get('SCRIPT_NAME', '')}/{segment}"
