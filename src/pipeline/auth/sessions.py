@@ -27,7 +27,7 @@ from pipeline.auth.authentication import AuthRequest, begin_session
 from pipeline.auth.ended import Ended, end_session, end_sessions, generation_of, has_ended
 from pipeline.cookies import cookies_of
 from pipeline.http.header_lists import make_private
-from pipeline.interfaces import IAuthentication
+from pipeline.interfaces import IAuthentication, OptionError
 from pipeline.request import PATH_SAFE, SAFE_METHODS, Request
 from pipeline.response import Response
 
@@ -55,6 +55,8 @@ class SignedCookie:
     """
 
     def __init__(self, name: str, purpose: str, keys: Sequence[str], age: int) -> None:
+        if age <= 0:
+            raise OptionError(f"the cookie {name!r} must last longer than {age} seconds, or browsers drop it at once")
         self.name = name
         self.serializer = URLSafeTimedSerializer(
             list(keys), salt=f"wsgi-pipeline {purpose}", signer_kwargs={"digest_method": hashlib.sha256}
