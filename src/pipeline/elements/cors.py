@@ -96,10 +96,8 @@ class Rules:
         self.by_name = self.trusted.union(one for one in origins if one != "*")
         for one in self.by_name:
             if one != as_sent(one):
-                raise OptionError(
-                    f"{one!r} is not an origin as browsers send it, such as https://app.example.com: without a path, "
-                    f"in small letters, and with a port only if it is not that of the scheme"
-                )
+                what = "in small letters, without a path, and without the port of the scheme"
+                raise OptionError(f"{one!r} is not an origin as browsers send it, {what}: https://app.example.com")
         self.methods = names_in("methods", methods)
         self.headers = [name.lower() for name in names_in("headers", headers)]
         self.said_before = {

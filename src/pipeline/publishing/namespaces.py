@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from zope.interface import Interface, alsoProvides, implementer
 
 from pipeline.http.error_pages import DebugRequest
+from pipeline.http.hosts import MOUNTED
 from pipeline.interfaces import IEtc, INamespace, IRequest, ISkin
 from pipeline.publishing.kinds import CONTAINER, known_kind
 from pipeline.request import Request
@@ -47,6 +48,7 @@ def into_application(request: Request, segment: str) -> None:
     environ, segment = request.environ, segment.encode().decode("latin-1")  # as PEP 3333 has it
     rest = environ.get("PATH_INFO", "").lstrip("/").partition("/")
     if rest[0] == segment:
+        environ.setdefault(MOUNTED, environ.get("SCRIPT_NAME", ""))  # the place of the cookies
         environ["SCRIPT_NAME"] = f"{environ.get('SCRIPT_NAME', '')}/{segment}"
         environ["PATH_INFO"] = rest[1] + rest[2]
 
