@@ -284,6 +284,8 @@ def test_what_depends_on_the_client_says_so_to_caches() -> None:
     assert ask(says(body=TEXT, vary="Cookie")).headers["Vary"] == "Cookie, Accept-Encoding"
     assert ask(says(body=TEXT, vary="accept-encoding")).headers["Vary"] == "accept-encoding"
     assert ask(says(body=TEXT, vary="*")).headers["Vary"] == "*"
+    for other in ("X-Accept-Encoding", "Accept-Encodings", "Accept"):  # the names of other headers
+        assert ask(says(body=TEXT, vary=other)).headers["Vary"] == f"{other}, Accept-Encoding"
 
 
 def test_what_an_outer_element_says_at_last_counts() -> None:

@@ -88,5 +88,5 @@ def vary(response: Response, name: str = "Accept-Encoding") -> None:
     said = values_in(headers).get("vary")
     if said is None:
         headers.append(VARY if name == VARY[1] else ("Vary", name))
-    elif "*" not in said and name.lower() not in said.lower():
+    elif "*" not in said and name.lower() not in said.lower().replace(",", " ").split():
         headers[:] = *without(headers, "vary"), ("Vary", f"{said}, {name}")

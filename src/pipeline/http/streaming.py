@@ -8,8 +8,9 @@ from typing import Any
 
 from pipeline.http.error_pages import log_failure
 from pipeline.http.files import FileBody
+from pipeline.http.redirects import check_redirect
 from pipeline.request import Request, close
-from pipeline.response import Response
+from pipeline.response import Response, check_headers
 
 
 class InnerBody:
@@ -70,7 +71,11 @@ class SentBody:
         headers = response.headerlist
         lengths = [int(text) for name, text in headers if len(name) == 14 and name.lower() == "content-length"]
         blocks = blocks_of(chunks, lengths[0] if lengths else None)
+        before = response.status_line, headers.copy()
         self.blocks = chain([block] if (block := next(blocks, None)) else [], blocks)
+        if (response.status_line, response.headerlist) != before:  # by the first step of a generator
+            check_headers(response.headerlist)
+            check_redirect(request, response)
 
     def __iter__(self) -> Iterator[bytes]:
         return self
