@@ -16,7 +16,7 @@ from asking import Answer, ask
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
-from pipeline.elements.shield import InThePage, ShieldRequest, shield
+from pipeline.elements.shield import ShieldRequest, in_a_page, shield
 from pipeline.elements.vhost import vhost
 from pipeline.http.content_policy import hash_of, with_sources
 from pipeline.http.files import PASSED_ON
@@ -240,9 +240,7 @@ def test_scripts_and_styles_of_templates_are_allowed_by_their_hashes(
     ],
 )
 def test_a_script_is_what_a_browser_finds(text: str, found: list[str]) -> None:
-    parser = InThePage()
-    parser.feed(text)
-    assert [inner for _, _, inner in parser.found] == found
+    assert [inner for _, _, inner in in_a_page(text)] == found
 
 
 def test_nginx_keeps_its_headers_with_a_file_that_it_sends_itself() -> None:

@@ -26,7 +26,7 @@ from zope.interface import implementer
 from pipeline.auth.authentication import AuthRequest, begin_session
 from pipeline.auth.ended import Ended, end_session, end_sessions, generation_of, has_ended
 from pipeline.cookies import cookies_of
-from pipeline.http.header_lists import make_private
+from pipeline.http.encodings import make_private
 from pipeline.http.hosts import MOUNTED
 from pipeline.interfaces import IAuthentication, OptionError
 from pipeline.request import PATH_SAFE, SAFE_METHODS, Request

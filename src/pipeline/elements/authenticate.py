@@ -16,7 +16,7 @@ from pipeline.auth.limiter import Limiter
 from pipeline.auth.policy import UNDECLARED, LoggedIn
 from pipeline.composition import Offers, element
 from pipeline.database.places import servers_of
-from pipeline.http.header_lists import make_private
+from pipeline.http.encodings import make_private
 from pipeline.http.origins import guard_end
 from pipeline.interfaces import (
     PUBLIC,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from webob.exc import HTTPException
 from pipeline.auth.keys import read_keys
 from pipeline.auth.sessions import Session, SignedCookie, refuse_other_keys
 from pipeline.composition import Offers, element
-from pipeline.http.header_lists import make_private
+from pipeline.http.encodings import make_private
 from pipeline.interfaces import ConfigurationError, Facts, Handler
 from pipeline.request import Request, on_first_use
 from pipeline.response import Response, check_header
@@ -233,16 +234,16 @@ def session(
     return Offers(session, session_cookies=store.load)
 
 
+@dataclass
 class Store:
     """Reads the session from the cookie of a request, and writes it to the cookie of an answer.
 
     cookies  ``(audience) -> SignedCookie``, whose data no site with other users reads (S27)
     """
 
-    def __init__(self, cookies: Callable[[str], SignedCookie], limit: int, keep: Sequence[str]) -> None:
-        self.cookies = cookies
-        self.limit = limit
-        self.keep = keep
+    cookies: Callable[[str], SignedCookie]
+    limit: int
+    keep: Sequence[str]
 
     def cookie_for(self, request: Request) -> SignedCookie:
         """Return the cookie for the users of the site: those of ``authenticate``, if it is in the pipeline."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import lru_cache
 from typing import Any, TypeAlias
 
-from webob import Response as AnyResponse
-
-from pipeline.response import CHECKED, HeaderList
+from pipeline.response import CHECKED
 
 Headers: TypeAlias = Collection[tuple[str, str]]
 
@@ -50,30 +47,3 @@ def values_in(headers: Headers) -> Mapping[str, str]:
 def without(headers: Headers, *names: str) -> tuple[tuple[str, str], ...]:
     """Return the headers that have other names. The names are in small letters."""
     return tuple([pair for pair in headers if pair[0].lower() not in names])
-
-
-def make_private(response: AnyResponse, *, unless_public: bool = False) -> None:
-    """Have no cache give an answer that is for one visitor to another visitor.
-
-    unless_public  whether an answer stays as it is that allows shared caches, as RFC 9111 section 3.5 has it
-    """
-    headers = response.headerlist
-    said = values_in(headers)
-    control = said.get("cache-control", "")
-    if not (unless_public and ("public" in control.lower() or "s-maxage" in control.lower())):
-        headers[:] = *without(headers, "vary", "cache-control"), *_private(said.get("vary", ""), control)
-
-
-@lru_cache(maxsize=64)
-def _private(*said: str) -> HeaderList:
-    """Return the headers that say so, given what Vary and Cache-Control say. Most answers say the same."""
-    vary, control = ([part.strip() for part in text.split(",") if part.strip()] for text in said)
-    if "*" not in vary and "cookie" not in map(str.lower, vary):
-        vary.append("Cookie")
-    control = [part for part in control if part.lower() != "public"]
-    if not {"private", "no-store"}.intersection(map(str.lower, control)):
-        control.insert(0, "private")
-    return [("Vary", ", ".join(vary)), ("Cache-Control", ", ".join(control))]
-
-
-CHECKED.update(_private("", ""))

@@ -145,12 +145,7 @@ class Head:
 
     def _find_text(self, text: bytes, start: int) -> Waits[int]:
         """Wait for a text, and return its end."""
-        while True:
-            found = self.text.find(text, start)
-            if found >= 0:
-                return found + len(text)
-            start = max(start, len(self.text) - len(text) + 1)
-            yield from self._more()
+        return (yield from self._find(re.compile(re.escape(text)), start, len(text))).end()
 
     def _read(self) -> Waits[None]:
         """Read to the end of the head."""
@@ -290,13 +285,10 @@ class Head:
             elif self._at(place + 1) == b"!":
                 escaped = True
                 place += 2  # the dashes may belong to "-->", too
-            elif found[1]:
-                if not double:
-                    return place
-                double = False
-                place = found.end() - 1
+            elif found[1] and not double:
+                return place
             else:
-                double = escaped
+                double = escaped and not found[1]
                 place = found.end() - 1
 
     def _noscript_end(self, start: int) -> Waits[int]:

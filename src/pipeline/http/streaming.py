@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from pipeline.http.error_pages import log_failure
-from pipeline.http.files import FileBody
+from pipeline.http.files import BLOCK, FileBody, SentFile
 from pipeline.http.redirects import check_redirect
 from pipeline.request import Request, close
 from pipeline.response import Response, check_headers
@@ -50,9 +50,8 @@ def stream(request: Request, response: Response, body: Any) -> Any:
         request.bytes_sent = size
         close(request)
 
-    sent = body.sent_by(request.environ.get("wsgi.file_wrapper"), close_sent)
-    if sent is None:
-        sent = SentBody(request, response, body)
+    wrapper = request.environ.get("wsgi.file_wrapper")
+    sent = SentBody(request, response, body) if wrapper is None else wrapper(SentFile(body, close_sent), BLOCK)
     request.release(body.close)
     return sent
 

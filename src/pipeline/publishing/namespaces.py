@@ -35,11 +35,15 @@ I = TypeVar("I")  # noqa: E741
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")  # RFC 9110 section 8.5.1
 
 
+@implementer(INamespace)
 class Namespace:
     """The base class of the namespaces below, with the object that the path has reached."""
 
     def __init__(self, context: Any) -> None:
         self.context = context
+
+    def step(self, request: Request, name: str) -> Any:
+        raise NotImplementedError
 
 
 def into_application(request: Request, segment: str) -> None:
@@ -61,7 +65,6 @@ def skin(interface: I, name: str) -> I:
 
 
 @adapter(Interface, INamespace, name="skin")
-@implementer(INamespace)
 class Skin(Namespace):
     """``++skin++name``."""
 
@@ -75,7 +78,6 @@ class Skin(Namespace):
 
 
 @adapter(Interface, INamespace, name="lang")
-@implementer(INamespace)
 class Lang(Namespace):
     """``++lang++de``."""
 
@@ -88,7 +90,6 @@ class Lang(Namespace):
 
 
 @adapter(Interface, INamespace, name="item")
-@implementer(INamespace)
 class Item(Namespace):
     """``++item++name``."""
 
@@ -99,7 +100,6 @@ class Item(Namespace):
 
 
 @adapter(Interface, INamespace, name="attribute")
-@implementer(INamespace)
 class Attribute(Namespace):
     """``++attribute++name``: only attributes that the class lists in ``published_attributes`` (S4)."""
 
@@ -114,7 +114,6 @@ class Attribute(Namespace):
 
 
 @adapter(Interface, INamespace, name="etc")
-@implementer(INamespace)
 class Etc(Namespace):
     """``++etc++name``."""
 
@@ -126,7 +125,6 @@ class Etc(Namespace):
 
 
 @adapter(Interface, INamespace, name="debug")
-@implementer(INamespace)
 class Debug(Namespace):
     """``++debug++flag``; not there unless ``errors`` is in debug mode for this request."""
 

@@ -140,10 +140,6 @@ class File(NamedTuple):
     def size(self) -> int:
         return self.state[2]
 
-    @property
-    def modified(self) -> int:
-        return self.state[3]
-
     def is_unchanged(self) -> bool:
         try:
             return key_of(os.stat(self.path)) == self.state
@@ -191,7 +187,7 @@ def _describe(resources: Resources, path: str, file: File, current: bool, encodi
     found = resources.described.get(key)
     if found is None:
         name, cache = path.rpartition("/")[2], FOR_EVER if current else ASK_AGAIN
-        modified = file.modified / 1e9
+        modified = file.state[3] / 1e9
         validators = validators_of(None, file.sha256[:32], modified if modified > REPRODUCIBLE else None)
         found = described(resources.types[path], name, file.size, validators, inline=True, cache=cache)
         found += [("Content-Encoding", encoding)] if encoding else []
