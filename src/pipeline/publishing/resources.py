@@ -32,9 +32,9 @@ import os
 import re
 import stat
 import sys
-import zlib
 from collections import UserDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -314,29 +314,16 @@ def unpacked(encoding: str, data: bytes) -> bytes:
 
     ImportError names the package that is missing.
     """
-    if encoding == "gzip":
-        try:
-            return gzip.decompress(data)
-        except (OSError, EOFError, zlib.error):
-            return b""
+    decompress: Callable[[bytes], bytes] = gzip.decompress
     if encoding == "br":
-        import brotli
-
-        try:
-            return bytes(brotli.decompress(data))
-        except brotli.error:
-            return b""
-    if sys.version_info >= (3, 14):
-        from compression.zstd import ZstdError, decompress
-    else:
-        from zstandard import ZstdDecompressor, ZstdError
-
-        def decompress(data: bytes) -> bytes:
-            return ZstdDecompressor().decompressobj().decompress(data)
-
+        decompress = import_module("brotli").decompress
+    elif encoding == "zstd" and sys.version_info >= (3, 14):
+        decompress = import_module("compression.zstd").decompress
+    elif encoding == "zstd":
+        decompress = import_module("zstandard").ZstdDecompressor().decompressobj().decompress
     try:
-        return decompress(data)
-    except ZstdError:
+        return bytes(decompress(data))
+    except Exception:  # each library has errors of its own
         return b""
 
 
