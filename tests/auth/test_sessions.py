@@ -53,6 +53,13 @@ def test_a_session_shows_its_principal(principal: str) -> None:
     assert SESSION.identify(request_of(HTTP_COOKIE=f"a=b; {cookie(SESSION, principal)}")) == principal
 
 
+@pytest.mark.parametrize("age", [0, -1])
+def test_a_cookie_that_browsers_drop_at_once_is_refused(age: int) -> None:
+    """Nobody would be logged in after a login, and no session would be kept (RFC 6265bis section 5.6.2)."""
+    with pytest.raises(ConfigurationError, match="pipeline_login"):
+        Session([NEW], age, "login")
+
+
 def test_how_the_cookie_is_kept() -> None:
     plain = begin()
     assert "HttpOnly" in plain and "SameSite=Lax" in plain and "Path=/;" in plain and "secure" not in plain

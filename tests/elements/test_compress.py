@@ -284,6 +284,8 @@ def test_what_depends_on_the_client_says_so_to_caches() -> None:
     assert ask(says(body=TEXT, vary="Cookie")).headers["Vary"] == "Cookie, Accept-Encoding"
     assert ask(says(body=TEXT, vary="accept-encoding")).headers["Vary"] == "accept-encoding"
     assert ask(says(body=TEXT, vary="*")).headers["Vary"] == "*"
+    for other in ("X-Accept-Encoding", "Accept-Encodings", "Accept"):  # the names of other headers
+        assert ask(says(body=TEXT, vary=other)).headers["Vary"] == f"{other}, Accept-Encoding"
 
 
 def test_what_an_outer_element_says_at_last_counts() -> None:
@@ -368,6 +370,32 @@ def test_304_as_before_with_the_headers_of_the_200(streamed: bool, known: str) -
     assert answer.headers["ETag"] == 'W/"tag"' and answer.vary == ("Accept-Encoding",)
     assert answer.content_encoding is None
     assert ask(tagged(streamed), HTTP_IF_NONE_MATCH='"other"').status_int == 200
+
+
+@pytest.mark.parametrize("accept", ["gzip", ""])
+@pytest.mark.parametrize("outer", [(compress,), (compress, base), (base, compress)])
+@pytest.mark.parametrize("kind", ["text/html", "image/png"])
+def test_a_304_of_an_inner_part_says_what_its_200_has_said(kind: str, outer: Any, accept: str) -> None:
+    """RFC 9110 section 15.4.5. A cache updates no stored answer by a 304 with another tag (RFC 9111 4.3.4)."""
+
+    @element
+    def inner() -> Any:
+        def inner(request: Request, response: Response) -> None:
+            request.context, request.lacks_slash = object(), True
+            response.content_type, response.body, response.etag = kind, TEXT, "tag"
+            if '"tag"' in request.headers.get("If-None-Match", ""):  # as Django, Flask, and @view(version=...)
+                response.headerlist, response.body, response.status = [("ETag", '"tag"')], b"", 304
+
+        return inner
+
+    app = Pipeline(errors(), contextual(), *[made() for made in outer], inner())
+    given = {"accept_encoding": accept} if accept else {}
+    first = Asked.blank("/a", **given).get_response(app)
+    again = Asked.blank("/a", headers={"If-None-Match": first.headers["ETag"]}, **given).get_response(app)
+    assert (first.status_int, again.status_int) == (200, 304)
+    assert again.headers["ETag"] == first.headers["ETag"]
+    assert first.headers["ETag"].startswith("W/") is (kind == "text/html" and (base in outer or accept == "gzip"))
+    assert again.vary == ("Accept-Encoding",) and first.vary in (again.vary, None)
 
 
 @pytest.mark.parametrize("streamed", [False, True])

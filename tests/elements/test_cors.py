@@ -174,6 +174,11 @@ def test_other_options_requests_reach_the_site() -> None:
         {"origins": ("https://app.example.com/",)},
         {"origins": ("https://*.example.com",)},
         {"origins": ("null",)},
+        {"origins": ("https://app.example.com:443",)},  # a browser leaves that port out: nothing would be let in
+        {"origins": ("http://app.example.com:080",)},
+        {"origins": ("https://App.example.com",)},
+        {"origins": ("http://[0:0:0:0:0:0:0:1]:3000",)},
+        {"origins": ("ws://app.example.com",)},
         {"with_cookies": ("*",)},
         {"methods": ("GET, PUT",)},
         {"headers": ("*\r\nX: y",)},
@@ -183,6 +188,12 @@ def test_other_options_requests_reach_the_site() -> None:
 def test_options_that_mean_something_else(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError):
         site(**options)
+
+
+def test_origins_as_browsers_send_them() -> None:
+    for origin in ("http://localhost:3000", "http://[::1]:3000", "https://a.example", "http://127.0.0.1"):
+        answer = send(site(origins=(origin,)), "/", "GET", origin=origin)
+        assert answer.headers["Access-Control-Allow-Origin"] == origin
 
 
 ASKS = """

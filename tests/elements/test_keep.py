@@ -28,7 +28,9 @@ from pipeline.elements.authenticate import authenticate
 from pipeline.elements.base import base
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
 from pipeline.elements.keep import KeepRequest, keep
+from pipeline.elements.request_id import request_id
 from pipeline.elements.session import session
 from pipeline.elements.shield import shield
 from pipeline.elements.transaction import transaction
@@ -116,6 +118,11 @@ class Site:
         parts = [part for part in {**self.elements, **others}.values() if part is not None]
         self.app = Pipeline(*parts, *inner, publisher(scan=(__name__,)))
         return self.app
+
+    def pipeline_of(self, parts: dict[str, Any], order: str) -> None:
+        """Make the pipeline of these elements, in this order."""
+        self.elements = {name: parts[name] for name in order.split()}
+        self.pipeline()
 
     def ask(self, path: str = "/", method: str = "GET", **environ: Any) -> Any:
         return ask(self.app, path, method, **environ)
@@ -210,6 +217,55 @@ def test_a_page_is_sent_for_the_same_values_alone(site: Site, name: str) -> None
     assert site.makes("/told", **other) == made
     assert (site.ask("/told", **other).text != kept) is bool(made)
     assert site.ask("/told", **one).text == kept
+
+
+AHEAD = {"a field with a converter": "q:int=", "a plain field, by an outer element": "q="}
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_a_page_is_sent_for_its_query_alone_also_if_the_form_was_read_before__R14(site: Site, name: str) -> None:
+    """The page for one query was sent for all others: a visitor chose what the next ones saw."""
+    parts = {"forms": forms(), "reader": reads(name="form") if "outer" in name else None}
+    site.pipeline_of({**site.elements, **parts}, "zodb errors transaction forms reader authenticate keep traverse")
+    MADE.hooks["told"] = lambda context, request, response: f"told {dict(request.form)}"
+    for number in (1, 2):
+        kept = site.warm("/told", 3, QUERY_STRING=f"{AHEAD[name]}{number}")
+        assert str(number) in kept.text and "told {'q'" in kept.text
+        assert site.makes("/told", QUERY_STRING=f"{AHEAD[name]}{number}") == 0, site.pages.counts
+    assert site.ask("/told").text == "told {}"
+
+
+@element
+def reads(next: Any, *, name: str) -> Any:
+    """An element of a site, which reads an attribute of the request before the page is made."""
+
+    def reads(request: Any, response: Any) -> None:
+        getattr(request, name)
+        next(request, response)
+
+    return reads
+
+
+def test_what_an_outer_element_has_made_is_judged_as_it_was_used(site: Site, tmp_path: Any) -> None:
+    """The session of the visitor who is not logged in yet has no data; that of the principal has."""
+    site.pipeline(session=session(keys=str(tmp_path / "keys")))
+    MADE.hooks["told"] = lambda context, request, response: request.session.update(a="1") or "x"
+    written = site.ask("/told", method="GET", **LOGIN)
+    cookie = written.headers["Set-Cookie"].partition(";")[0]
+    parts = {**site.elements, "session": session(keys=str(tmp_path / "keys")), "reader": reads(name="session")}
+    site.pipeline_of(parts, "zodb errors transaction session reader authenticate keep traverse")
+    MADE.hooks["told"] = lambda context, request, response: f"a is {request.session.get('a')}"
+    for _ in range(4):
+        assert site.ask("/told", HTTP_COOKIE=cookie, **LOGIN).text == "a is 1"
+    assert site.ask("/told", **LOGIN).text == "a is None"
+    assert site.pages.counts["not kept: a session with data"] == 3, site.pages.counts
+
+
+def test_a_page_with_the_id_of_its_request_is_not_kept_if_an_outer_element_has_read_the_id(site: Site) -> None:
+    site.elements = {"request_id": request_id(), "reader": reads(name="request_id"), **site.elements}
+    site.pipeline()
+    MADE.hooks["told"] = lambda context, request, response: request.request_id
+    assert len({site.ask("/told").text for _ in range(4)}) == 4
 
 
 def test_pages_are_kept_in_debug_mode_too(site: Site) -> None:

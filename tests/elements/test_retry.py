@@ -25,7 +25,7 @@ from pipeline.elements.retry import ReplayableBody, RetryRequest, retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.http.bodies import ShortBody
-from pipeline.interfaces import Unavailable
+from pipeline.interfaces import OptionError, Unavailable
 
 
 @pytest.fixture(autouse=True)
@@ -263,6 +263,18 @@ def test_the_pauses_grow_and_are_jittered(no_pauses: list[float], monkeypatch: p
     ask(site(Failing(6), attempts=7, delay=0.01))
     assert no_pauses == [0.01, 0.02, 0.04, 0.06, 0.06, 0.06]
     assert asked == 6 * [(0, 2)]
+
+
+@pytest.mark.parametrize("delay", [0, 0.005])
+def test_any_number_of_attempts_may_be_made(delay: float, no_pauses: list[float]) -> None:
+    """The 1,026th was an OverflowError, since the pause had doubled as often."""
+    assert ask(site(Failing(1_500), attempts=2_000, delay=delay, patience=60)).status_int == 200
+    assert len(no_pauses) == 1_500 and max(no_pauses) <= 2 * module.LONGEST_PAUSE
+
+
+def test_a_pause_cannot_be_negative() -> None:
+    with pytest.raises(OptionError, match="negative"):
+        site(Failing(0), delay=-1.0)
 
 
 @pytest.mark.parametrize(("seconds", "patience", "tried"), [(1, 5, 7), (1, 0.5, 3), (60, 20, 3), (1, 0, 2)])

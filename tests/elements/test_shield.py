@@ -16,11 +16,11 @@ from asking import Answer, ask
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
-from pipeline.elements.shield import InThePage, ShieldRequest, shield
+from pipeline.elements.shield import ShieldRequest, in_a_page, shield
 from pipeline.elements.vhost import vhost
 from pipeline.http.content_policy import hash_of, with_sources
 from pipeline.http.files import PASSED_ON
-from pipeline.interfaces import ConfigurationError
+from pipeline.interfaces import ConfigurationError, OptionError
 from pipeline.testing import check_element
 
 CSP = "Content-Security-Policy"
@@ -240,11 +240,15 @@ def test_scripts_and_styles_of_templates_are_allowed_by_their_hashes(
     ],
 )
 def test_a_script_is_what_a_browser_finds(text: str, found: list[str]) -> None:
-    parser = InThePage()
-    parser.feed(text)
-    assert [inner for _, _, inner in parser.found] == found
+    assert [inner for _, _, inner in in_a_page(text)] == found
 
 
 def test_nginx_keeps_its_headers_with_a_file_that_it_sends_itself() -> None:
     """Otherwise ``sendfile`` would have the site send each file."""
     assert {*SECURE, REPORTED} <= set(PASSED_ON)
+
+
+def test_a_time_that_browsers_ignore_is_refused() -> None:
+    """RFC 6797 section 6.1.1: max-age is a number without a sign."""
+    with pytest.raises(OptionError, match="hsts"):
+        Pipeline(shield(hsts=-1), lambda environ, start_response: [])

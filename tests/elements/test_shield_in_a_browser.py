@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from browsing import chromium
-from pipeline.elements.shield import InThePage
+from pipeline.elements.shield import in_a_page
 
 pytestmark = [pytest.mark.browser, pytest.mark.once]
 
@@ -74,9 +74,7 @@ def made(chosen: random.Random) -> str:
 
 
 def ours(text: str) -> list[tuple[str, str]]:
-    parser = InThePage()
-    parser.feed(text)
-    return [(kind, inner) for kind, _, inner in parser.found]
+    return [(kind, inner) for kind, _, inner in in_a_page(text)]
 
 
 def test_scripts_are_those_that_chromium_finds(program: Callable[[str, str], str], tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ def test_the_headers_of_an_error_beat_ours() -> None:
     put_problem(response, Problem("503 Busy", "Later.", headers=headers), None)
     assert response.headers.getall("Cache-Control") == ["max-age=60"]
     assert response.headers["Retry-After"] == "9"
+    assert response.headers["Vary"] == "Accept", "a cache gives no page of a browser to a program"
 
 
 def test_what_an_HTTP_exception_tells() -> None:

@@ -318,6 +318,28 @@ def test_an_element_is_judged_at_the_edge(
     assert ask(Pipeline(*outer, trusted)).headers["Location"] == "https://elsewhere.example/"
 
 
+@pytest.mark.parametrize("target", ["/x", "https://evil.example/", "/\t/x"])
+def test_a_generator_is_judged_too__S8(publish: Any, target: str) -> None:
+    """It runs up to its first block when all elements have answered."""
+
+    @view(context=dict)
+    def streaming(context: Any, request: Request, response: Response) -> Any:
+        yield from placed(target)(request, response) and [b"text"]
+
+    answer = ask(publish(streaming, outer=(errors(),)))
+    assert (answer.status, answer.headers.get("Location")) == ((302, "/x") if target == "/x" else (500, None))
+
+
+@pytest.mark.parametrize("header", [("X-A", "a\nb"), ("X-A\n", "a"), ("X-A", "a\x7f")])
+def test_the_headers_of_a_generator_are_checked__S6(publish: Any, header: tuple[str, str]) -> None:
+    @view(context=dict)
+    def streaming(context: Any, request: Request, response: Response) -> Any:
+        response.headerlist.append(header)
+        yield b"text"
+
+    assert ask(publish(streaming, outer=(errors(),))).status == 500
+
+
 # What is not ours.
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import xmlrpc.client
+from datetime import datetime
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -63,6 +65,7 @@ class IPlainSkin(IRequest):
 
 
 skin(IPlainSkin, "plain")
+skin(IPlainSkin, "größe")
 
 
 @view(context=Folder)
@@ -205,6 +208,7 @@ def ask(app: Any, path: str, **options: Any) -> tuple[int, str]:
     ("path", "status", "text"),
     [
         ("/++skin++plain/note", 200, "plain hello http://localhost/++skin++plain"),
+        ("/++skin++gr%C3%B6%C3%9Fe/note", 200, "plain hello http://localhost/++skin++gr%C3%B6%C3%9Fe"),
         ("/++skin++none/note", 404, None),
         ("/++skin++plain/++skin++plain/note", 400, None),  # S16
         ("/++lang++de/", 200, None),
@@ -512,6 +516,43 @@ def test_what_xml_has_no_characters_for_is_replaced(root: Folder) -> None:
 def test_a_result_that_xmlrpc_cannot_say_is_an_error(root: Folder) -> None:
     sent = Sent.blank("/", method="POST", body=xmlrpc.client.dumps((), "odd").encode())
     assert sent.get_response(pipeline(root, IXMLRPCRequest)).status_int == 500
+
+
+@view(context=Folder, name="told", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
+def told(context: Folder, request: Any, value: Any) -> Any:
+    return context[value] if value in ("account",) else value
+
+
+def test_a_text_comes_back_with_its_line_ends(root: Folder) -> None:
+    """A parser of XML makes a line feed of each CR that is not written as a reference (XML 1.0 section 2.11)."""
+    text = "a\r\nb\rc\nd"
+    sent = xmlrpc.client.dumps(({"name": [text]},), "told").replace("\r", "&#13;")
+    answer = Sent.blank("/", method="POST", body=sent.encode()).get_response(pipeline(root, IXMLRPCRequest))
+    assert xmlrpc.client.loads(answer.body)[0][0] == {"name": [text]}
+    assert ElementTree.fromstring(answer.body).find(".//string").text == text  # type: ignore[union-attr]
+
+
+def test_the_attributes_of_an_object_are_not_published__S4(root: Folder) -> None:
+    root["account"] = account = Note("x")
+    account._password = "the hash of a password"  # type: ignore[attr-defined]
+    sent = xmlrpc.client.dumps(("account",), "told")
+    answer = Sent.blank("/", method="POST", body=sent.encode()).get_response(pipeline(root, IXMLRPCRequest))
+    assert answer.status_int == 500 and b"password" not in answer.body
+
+
+@pytest.mark.parametrize("value", [True, -1, 0.5, "x", b"x", None, datetime(2026, 1, 31, 12), (1, [2]), {"a": {}}])
+def test_the_values_of_xmlrpc_come_back(root: Folder, value: Any) -> None:
+    sent = xmlrpc.client.dumps((value,), "told", allow_none=True)
+    answer = Sent.blank("/", method="POST", body=sent.encode()).get_response(pipeline(root, IXMLRPCRequest))
+    wanted = [1, [2]] if isinstance(value, tuple) else value
+    assert xmlrpc.client.loads(answer.body, use_builtin_types=True)[0][0] == wanted
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-1e999"])
+def test_a_number_that_is_none_is_refused(root: Folder, number: str) -> None:
+    sent = xmlrpc.client.dumps(([{"a": 0.5}],), "told").replace("0.5", number)
+    answer = Sent.blank("/", method="POST", body=sent.encode()).get_response(pipeline(root, IXMLRPCRequest))
+    assert answer.status_int == 400
 
 
 def test_without_xmlrpc_nothing_answers_it(root: Folder) -> None:

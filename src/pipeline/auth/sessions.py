@@ -26,7 +26,9 @@ from zope.interface import implementer
 from pipeline.auth.authentication import AuthRequest, begin_session
 from pipeline.auth.ended import Ended, end_session, end_sessions, generation_of, has_ended
 from pipeline.cookies import cookies_of
-from pipeline.interfaces import IAuthentication
+from pipeline.http.encodings import make_private
+from pipeline.http.hosts import MOUNTED
+from pipeline.interfaces import IAuthentication, OptionError
 from pipeline.request import PATH_SAFE, SAFE_METHODS, Request
 from pipeline.response import Response
 
@@ -35,6 +37,8 @@ AHEAD = 3600
 back would log out every visitor, and an instance would refuse what another one, a moment ahead, has signed."""
 BEHIND = 60
 """Seconds for which a cookie is accepted when it has expired, since the clocks of two instances differ."""
+_AS_IN_A_REQUEST = "/" + PATH_SAFE.replace(";", "")
+"""Characters that a browser does not quote in a path, and so compares as they are with the path of a cookie."""
 
 
 class LostToken(HTTPForbidden):
@@ -54,6 +58,8 @@ class SignedCookie:
     """
 
     def __init__(self, name: str, purpose: str, keys: Sequence[str], age: int) -> None:
+        if age <= 0:
+            raise OptionError(f"the cookie {name!r} must last longer than {age} seconds: browsers drop it at once")
         self.name = name
         self.serializer = URLSafeTimedSerializer(
             list(keys), salt=f"wsgi-pipeline {purpose}", signer_kwargs={"digest_method": hashlib.sha256}
@@ -85,22 +91,30 @@ class SignedCookie:
         """
         if request.environ["wsgi.url_scheme"] != "https":
             return self.name
-        mounted = request.environ.get("SCRIPT_NAME", "").encode(errors="replace")
+        mounted = _mounted(request).encode(errors="replace")
         name = f"__Host-{self.name}"
         return f"{name}-{hashlib.sha256(mounted).hexdigest()[:16]}" if mounted else name
 
     def set(self, request: Request, response: AnyResponse, text: str, name: str = "") -> None:
         """Set the cookie to a text that ``serializer.dumps`` returned. An empty text deletes the cookie."""
+        make_private(response)
         https = request.scheme == "https"
         response.set_cookie(
             name or self.name_for(request),
             text,
             max_age=self.age if text else 0,
-            path="/" if https else _quoted(request.environ.get("SCRIPT_NAME", "")) or "/",
+            path="/" if https else _quoted(_mounted(request), _AS_IN_A_REQUEST) or "/",
             secure=https,
             httponly=True,
             samesite="Lax",
         )
+
+
+def _mounted(request: Request) -> str:
+    """Return the path of the application. A namespace at the start of a path, such as ``++lang++de``, is no part of
+    it."""
+    environ = request.environ
+    return str(environ.get(MOUNTED, environ.get("SCRIPT_NAME", "")))
 
 
 def refuse_other_keys(said: str, value: Any) -> None:

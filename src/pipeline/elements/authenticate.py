@@ -16,6 +16,7 @@ from pipeline.auth.limiter import Limiter
 from pipeline.auth.policy import UNDECLARED, LoggedIn
 from pipeline.composition import Offers, element
 from pipeline.database.places import servers_of
+from pipeline.http.encodings import make_private
 from pipeline.http.origins import guard_end
 from pipeline.interfaces import (
     PUBLIC,
@@ -120,6 +121,7 @@ def authenticate(
 
     Sets ``request.principal`` and ``REMOTE_USER``. A ``REMOTE_USER`` from outside is dropped, since some servers
     copy it unverified. A wrong password is not an error by itself: the request goes on without a principal.
+    No shared cache stores an answer to a user (``Cache-Control: private``), unless the view says ``public``.
     """
     if not by:
         raise ConfigurationError("authenticate: option 'by' is empty; it takes basic, session and header")
@@ -178,6 +180,8 @@ def _handler(
             raise challenge(request, error, authenticators) from None
         if response.status_line is not OK and response.status_line[:3] == "401":
             challenge_answer(request, response, authenticators)
+        if request.principal is not None and "HTTP_AUTHORIZATION" not in environ:  # of which caches know
+            make_private(response, unless_public=True)
 
     return authenticate
 

@@ -11,11 +11,11 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from pipeline.composition import element
-from pipeline.http.encodings import choose, restore_tags, vary
+from pipeline.http.encodings import choose, restore_tags, vary, weaken_tag
 from pipeline.http.header_lists import Headers, of_headers, values_in
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
-from pipeline.response import CHECKED, Response
+from pipeline.response import CHECKED, OK, Response
 
 try:
     import brotli
@@ -98,24 +98,17 @@ def compress(
         return next
     starts = {name: packer(level) for name, packer in PACKERS.items() if packer is not None}
     offered = encodings or tuple(starts)
-    of_types = re.compile("|".join([translate(kind.lower()) for kind in types]))
-
-    @of_headers
-    def fitness(headers: Headers) -> int:
-        """Return NEVER, AT_NEED or ALWAYS: whether a body with these headers may be compressed."""
-        said = values_in(headers)
-        coded = said.get("content-encoding", "").lower()
-        if coded not in ("", "identity") or "no-transform" in said.get("cache-control", "").lower():
-            return NEVER
-        kind = said.get("content-type", "").partition(";")[0].strip().lower()
-        return ALWAYS if of_types.match(kind) else AT_NEED
+    fitness = fitness_by(types)
 
     def compress(request: Request, response: Response) -> None:
         environ = request.environ
-        if "HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ:
-            restore_tags(environ)
+        has_weak = ("HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ) and restore_tags(environ)
         next(request, response)
         encoding, only = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), offered)
+        if has_weak:
+            weaken_tag(response)
+        if response.status_line is not OK and response.status_line[:3] == "304":
+            vary(response)  # as its page may do
         if only or response.filters or is_fit(response):
             if encoding or response.filters:
                 response.add_delivery_filter(partial(packed, response, encoding, only))
@@ -145,6 +138,23 @@ def compress(
         return (pack_whole if response.in_memory else pack)(chunks, starts[encoding])
 
     return compress
+
+
+def fitness_by(types: tuple[str, ...]) -> Callable[[Headers], int]:
+    """Return the function that returns NEVER, AT_NEED or ALWAYS: whether a body with such headers may be
+    compressed."""
+    of_types = re.compile("|".join([translate(kind.lower()) for kind in types]))
+
+    @of_headers
+    def fitness(headers: Headers) -> int:
+        said = values_in(headers)
+        coded = said.get("content-encoding", "").lower()
+        if coded not in ("", "identity") or "no-transform" in said.get("cache-control", "").lower():
+            return NEVER
+        kind = said.get("content-type", "").partition(";")[0].strip().lower()
+        return ALWAYS if of_types.match(kind) else AT_NEED
+
+    return fitness
 
 
 def _check_options(encodings: tuple[str, ...], level: int) -> None:

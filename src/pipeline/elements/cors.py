@@ -7,12 +7,12 @@ from typing import Any
 
 from pipeline.composition import element
 from pipeline.http.encodings import vary
+from pipeline.http.hosts import Host
 from pipeline.http.origins import LET_IN
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import Response
 
-ORIGIN = re.compile(r"https?://[a-z0-9._-]{1,253}(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]{2,45}\](?::[0-9]{1,5})?")
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 FORBIDDEN = "403 Forbidden"
 OF_FORMS = ("", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
@@ -95,8 +95,9 @@ class Rules:
         self.trusted = frozenset(with_cookies)
         self.by_name = self.trusted.union(one for one in origins if one != "*")
         for one in self.by_name:
-            if not ORIGIN.fullmatch(one):
-                raise OptionError(f"{one!r} is not an origin, such as https://app.example.com, without a path")
+            if one != as_sent(one):
+                what = "in small letters, without a path, and without the port of the scheme"
+                raise OptionError(f"{one!r} is not an origin as browsers send it, {what}: https://app.example.com")
         self.methods = names_in("methods", methods)
         self.headers = [name.lower() for name in names_in("headers", headers)]
         self.said_before = {
@@ -121,6 +122,15 @@ class Rules:
         else:
             response.status = "204 No Content"
             response.headers.update(self.said_before)
+
+
+def as_sent(origin: str) -> str:
+    """Return an origin as browsers send it, or "" if it is not one."""
+    scheme, _, host = origin.partition("://")
+    try:
+        return f"{scheme}://{Host.parse(host).written(scheme)[0]}"
+    except (ValueError, KeyError):
+        return ""
 
 
 def names_in(option: str, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 from unicodedata import category
 from urllib.parse import unquote
 
@@ -34,6 +34,8 @@ from pipeline.request import Request, on_first_use
 from pipeline.response import Response
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+Parameters: TypeAlias = Mapping[str, str]
+Fields: TypeAlias = list[tuple[str, Any]]
 MIB = 1024 * 1024
 _BLOCK = 64 * 1024
 MAX_DEPTH = 100
@@ -139,7 +141,7 @@ class Reading:
         self.max_text = min(max_body, limits.memory)
         self.max_fields = max_fields
         self.limits = limits
-        self.readers: dict[str, Callable[[FormsRequest, str | None, Mapping[str, str]], Any]] = {
+        self.readers: dict[str, Callable[[FormsRequest, str | None, Parameters], Any]] = {
             "application/x-www-form-urlencoded": self._urlencoded,
             "multipart/form-data": self._multipart,
             "application/json": self._json,
@@ -154,6 +156,7 @@ class Reading:
         broken: list[str] = []
         view = None
         if query := environ.get("QUERY_STRING"):
+            request.__dict__["QUERY_STRING"] = query  # keep, inside, does not see that it was read
             if query.count("&") >= self.max_fields:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
             form, view = _collected(request, fields_of(query, broken=broken))
@@ -193,15 +196,13 @@ class Reading:
             raise HTTPBadRequest(f"A field may not name the view if the method is {method}.")
         return values, view
 
-    def _urlencoded(
-        self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]
-    ) -> list[tuple[str, Any]]:
+    def _urlencoded(self, request: FormsRequest, charset: str | None, parameters: Parameters) -> Fields:
         body = self._body(request).removeprefix(codecs.BOM_UTF8)
         if body.count(b"&") >= self.max_fields:
             raise HTTPRequestEntityTooLarge(f"The form has more than {self.max_fields} fields.")
         return fields_of(body.decode("latin-1"), charset)
 
-    def _json(self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]) -> dict[str, Any]:
+    def _json(self, request: FormsRequest, charset: str | None, parameters: Parameters) -> dict[str, Any]:
         found = request.json
         if not isinstance(found, dict):
             raise HTTPBadRequest("The JSON is not an object.")
@@ -226,9 +227,7 @@ class Reading:
             raise HTTPBadRequest(f"The JSON is nested more than {MAX_DEPTH} deep.")
         return found
 
-    def _multipart(
-        self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]
-    ) -> list[tuple[str, Any]]:
+    def _multipart(self, request: FormsRequest, charset: str | None, parameters: Parameters) -> Fields:
         boundary = parameters.get("boundary", "")
         if not boundary.isascii() or not boundary.isprintable() or len(boundary) > 200:
             raise HTTPBadRequest("The form cannot be read: its multipart boundary is not valid.")

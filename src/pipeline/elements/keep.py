@@ -306,9 +306,9 @@ def reasons(request: Any, response: Response, noting: Noting, reads: Reads, old:
             yield "a cookie"
         if name.lower() == "cache-control" and "no-store" in value.lower():
             yield "no-store"
-    cls, judges = request.__class__, declared_in(request.__class__, "__unkept__")
-    new = [pair for pair in request.__dict__.items() if pair[0] not in old]
-    judged = (one for one in new if one[0] in judges or isinstance(getattr(cls, one[0], None), OnFirstUse))
-    yield from (why_unkept(request, *one) for one in judged)
+    judges = declared_in(request.__class__, "__unkept__")
+    made = {name for name in request.__dict__ if isinstance(getattr(request.__class__, name, None), OnFirstUse)}
+    for name in (made - old.keys()) | (judges.keys() & request.__dict__.keys()):  # an outer part may have made it
+        yield why_unkept(request, name, request.__dict__[name])
     if not reads.are_complete:
         yield "an object may have been read and deactivated"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from pipeline.composition import element
 from pipeline.http.bodies import ShortBody
-from pipeline.interfaces import Facts, Handler
+from pipeline.interfaces import Facts, Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -87,6 +87,8 @@ def retry(
     sets ``request.attempts_left = 0``. When no attempt is left, ``errors`` answers 503. A statement at which four
     attempts in a row lose their connection is a 500, since a fifth one would, too.
     """
+    if delay < 0:
+        raise OptionError(f"the option delay must not be negative: {delay}")
     if attempts < 2:
         return next
     more = attempts - 1
@@ -139,7 +141,7 @@ def try_again(
             start.restore(request, response)
             if time.monotonic() >= end:
                 request.attempts_left = 0
-            time.sleep(random.uniform(0, 2) * min(delay * 2 ** (request.attempt - 2), LONGEST_PAUSE))
+            time.sleep(random.uniform(0, 2) * min(delay * 2.0 ** min(request.attempt - 2, 99), LONGEST_PAUSE))
             try:
                 next(request, response)
                 break

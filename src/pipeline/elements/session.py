@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,10 +14,10 @@ from webob.exc import HTTPException
 from pipeline.auth.keys import read_keys
 from pipeline.auth.sessions import Session, SignedCookie, refuse_other_keys
 from pipeline.composition import Offers, element
-from pipeline.http.header_lists import values_in, without
+from pipeline.http.encodings import make_private
 from pipeline.interfaces import ConfigurationError, Facts, Handler
 from pipeline.request import Request, on_first_use
-from pipeline.response import HeaderList, Response, check_header
+from pipeline.response import Response, check_header
 
 MAX_COOKIE = 4096
 """Bytes of a cookie, name and value, that browsers store (RFC 6265 section 6.1)."""
@@ -233,16 +234,16 @@ def session(
     return Offers(session, session_cookies=store.load)
 
 
+@dataclass
 class Store:
     """Reads the session from the cookie of a request, and writes it to the cookie of an answer.
 
     cookies  ``(audience) -> SignedCookie``, whose data no site with other users reads (S27)
     """
 
-    def __init__(self, cookies: Callable[[str], SignedCookie], limit: int, keep: Sequence[str]) -> None:
-        self.cookies = cookies
-        self.limit = limit
-        self.keep = keep
+    cookies: Callable[[str], SignedCookie]
+    limit: int
+    keep: Sequence[str]
 
     def cookie_for(self, request: Request) -> SignedCookie:
         """Return the cookie for the users of the site: those of ``authenticate``, if it is in the pipeline."""
@@ -290,23 +291,3 @@ class Store:
                 f"the session takes {size} bytes as a cookie; the option 'limit' of session allows {self.limit}. "
                 f"Its values, in bytes: {listed}. Keep large values in a database, and their id in the session"
             )
-
-
-def make_private(response: AnyResponse) -> None:
-    """Have no cache give an answer with data of one visitor to another visitor."""
-    headers = response.headerlist
-    said = values_in(headers)
-    private = _private(said.get("vary", ""), said.get("cache-control", ""))
-    headers[:] = *without(headers, "vary", "cache-control"), *private
-
-
-@lru_cache(maxsize=64)
-def _private(*said: str) -> HeaderList:
-    """Return the headers that say so, given what Vary and Cache-Control say. Most answers say the same."""
-    vary, control = ([part.strip() for part in text.split(",") if part.strip()] for text in said)
-    if "*" not in vary and "cookie" not in map(str.lower, vary):
-        vary.append("Cookie")
-    control = [part for part in control if part.lower() != "public"]
-    if not {"private", "no-store"}.intersection(map(str.lower, control)):
-        control.insert(0, "private")
-    return [("Vary", ", ".join(vary)), ("Cache-Control", ", ".join(control))]

@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.composition import Offers, element
 from pipeline.http.content_policy import NAME, REPORT_ONLY, hash_of, joined, with_sources, written
 from pipeline.http.origins import mount_at, mount_of
-from pipeline.interfaces import Facts, Handler
+from pipeline.interfaces import Facts, Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import CHECKED, NOSNIFF, HeaderList, Response, check_headers
 
@@ -130,6 +130,8 @@ def shield(
     always: HeaderList = [NOSNIFF]
     always += [("Referrer-Policy", referrer)] if referrer else []
     always += [("Cross-Origin-Opener-Policy", opener)] if opener else []
+    if hsts < 0:
+        raise OptionError(f"the option hsts must not be negative: browsers ignore max-age={hsts}")
     of_https: HeaderList = [("Strict-Transport-Security", f"max-age={hsts}")] if hsts else []
 
     def with_policy(value: str) -> tuple[HeaderList, HeaderList]:
@@ -176,31 +178,25 @@ _QUOTED = re.compile(r"""=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']*+)""")
 """The value of an attribute, with or without quotation marks."""
 
 
-class InThePage:
-    """Collects kind, line and text of the scripts and style sheets in a page, as a browser finds them.
+def in_a_page(page: str) -> Iterator[tuple[str, int, str]]:
+    """Yield kind, line and text of the scripts and style sheets in a page, as a browser finds them.
 
     The parser of the standard library differs from browsers by its version: in where a script ends, and in the
     elements that have no tags in them. Left out is what differs within ``<svg>`` and ``<math>``.
     """
-
-    def __init__(self) -> None:
-        self.found: list[tuple[str, int, str]] = []
-
-    def feed(self, page: str) -> None:
-        """Look through a whole page."""
-        place = 0
-        while (tag := _TAG.search(page, place)) is not None:
-            place = tag.end()
-            kind = (tag["name"] or "").lower()
-            if kind == "plaintext":
+    place = 0
+    while (tag := _TAG.search(page, place)) is not None:
+        place = tag.end()
+        kind = (tag["name"] or "").lower()
+        if kind == "plaintext":
+            return
+        if kind in _WITHOUT_TAGS:
+            ends = (end for end in _END.finditer(page, place) if end[1].lower() == kind)
+            if (end := next(ends, None)) is None:
                 return
-            if kind in _WITHOUT_TAGS:
-                ends = (end for end in _END.finditer(page, place) if end[1].lower() == kind)
-                if (end := next(ends, None)) is None:
-                    return
-                if kind in ("script", "style") and not _OF_ITS_OWN.search(_QUOTED.sub(" ", tag["names"])):
-                    self.found.append((kind, page.count("\n", 0, tag.start()) + 1, page[place : end.start()]))
-                place = end.start()
+            if kind in ("script", "style") and not _OF_ITS_OWN.search(_QUOTED.sub(" ", tag["names"])):
+                yield kind, page.count("\n", 0, tag.start()) + 1, page[place : end.start()]
+            place = end.start()
 
 
 def in_pages(package: str) -> Iterator[tuple[str, str]]:
@@ -213,9 +209,7 @@ def in_pages(package: str) -> Iterator[tuple[str, str]]:
     if not places:
         raise ValueError(f"inline: {package!r} is not a package that can be imported")
     for file in sorted(file for place in places for file in Path(place).rglob("*") if file.suffix in TEMPLATES):
-        parser = InThePage()
-        parser.feed(file.read_text(encoding="utf-8"))
-        for kind, line, inner in parser.found:
+        for kind, line, inner in in_a_page(file.read_text(encoding="utf-8")):
             if _VALUE.search(inner) or (kind == "script" and "<!--" in inner):
                 log.warning(
                     "shield: browsers will refuse the <%s> of %s, line %d: its text differs with each page, or has "

@@ -1,10 +1,13 @@
-"""Encodings of a body: which one a client wants (``Accept-Encoding``), and saying that the answer depends on it."""
+"""Encodings of a body: which one a client wants (``Accept-Encoding``), and telling caches what an answer depends
+on."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 from typing import Any
+
+from webob import Response as AnyResponse
 
 from pipeline.http.header_lists import values_in, without
 from pipeline.response import CHECKED, Response
@@ -49,17 +52,27 @@ _CHANGED_TAG = re.compile(r'(?:W/)?("[^"]*?)(?:-gzip|-br|-zstd)?"')
 _TAGS = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH")
 
 
-def restore_tags(environ: dict[str, Any]) -> None:
-    """Give the entity tags in a request the form that they had before an element or a proxy made them weak.
+def restore_tags(environ: dict[str, Any]) -> bool:
+    """Give the entity tags in a request the form that they had before an element or a proxy made them weak. Return
+    whether the client has the page under a weak one.
 
     An application inside compares them itself, and would refuse each change from a client that accepts gzip. A weak
     tag of its own matches as before: If-None-Match ignores the mark, and If-Match never accepts such a tag.
     If-Range stays: the bytes of a compressed answer are others.
     """
+    has_weak = "W/" in environ.get("HTTP_IF_NONE_MATCH", "")
     for name in _TAGS:
         tags = environ.get(name)
         if tags and ("W/" in tags or "-" in tags) and len(tags) <= LONGEST_HEADER:
             environ[name] = restored(tags)
+    return has_weak
+
+
+def weaken_tag(response: Response) -> None:
+    """Give the ETag of a 304 that an inner part has made the form of that which the client has. A cache updates no
+    page under another one (RFC 9111 section 4.3.4)."""
+    if response.status_line[:3] == "304" and (tag := response.headers.get("ETag", "")):
+        response.headers["ETag"] = f"W/{tag.removeprefix('W/')}"
 
 
 @lru_cache(256)
@@ -72,11 +85,34 @@ VARY = ("Vary", "Accept-Encoding")
 CHECKED.add(VARY)
 
 
-def vary(response: Response, name: str = "Accept-Encoding") -> None:
+def vary(response: AnyResponse, name: str = "Accept-Encoding") -> None:
     """Say that the answer depends on a header of the request."""
     headers = response.headerlist
     said = values_in(headers).get("vary")
     if said is None:
         headers.append(VARY if name == VARY[1] else ("Vary", name))
-    elif "*" not in said and name.lower() not in said.lower():
+    elif "*" not in said and name.lower() not in said.lower().replace(",", " ").split():
         headers[:] = *without(headers, "vary"), ("Vary", f"{said}, {name}")
+
+
+def make_private(response: AnyResponse, *, unless_public: bool = False) -> None:
+    """Have no cache give an answer that is for one visitor to another visitor.
+
+    unless_public  whether an answer stays as it is that allows shared caches, as RFC 9111 section 3.5 has it
+    """
+    control = values_in(response.headerlist).get("cache-control", "")
+    if not (unless_public and ("public" in control.lower() or "s-maxage" in control.lower())):
+        vary(response, "Cookie")
+        headers = response.headerlist
+        headers[:] = *without(headers, "cache-control"), _private(control)
+
+
+@lru_cache(maxsize=64)
+def _private(control: str) -> tuple[str, str]:
+    """Return the header that says so, given what it says. Most answers say the same."""
+    words = [word for word in map(str.strip, control.split(",")) if word and word.lower() != "public"]
+    is_private = not {"private", "no-store"}.isdisjoint(map(str.lower, words))
+    return "Cache-Control", ", ".join(words if is_private else ["private", *words])
+
+
+CHECKED.update((("Vary", "Cookie"), _private("")))

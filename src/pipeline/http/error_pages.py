@@ -26,6 +26,7 @@ from webob.exc import HTTPException, WSGIHTTPException
 from pipeline.http import debug_key
 from pipeline.http.accept import accepted, bounded
 from pipeline.http.content_policy import page_policy
+from pipeline.http.encodings import vary
 from pipeline.http.exceptions import adopt_exception
 from pipeline.http.header_lists import values_in, without
 from pipeline.http.tracebacks import chain_of, shortened, traceback_of
@@ -211,6 +212,8 @@ def put_problem(response: Response, problem: Problem, accept: str | None) -> Non
     if write is as_html and not problem.page and POLICY[0].lower() not in values_in(headers):
         headers.append(POLICY)
     response.adopt(problem.status, headers, [body])
+    if NO_STORE not in headers:  # it has said that caches may keep it
+        vary(response, "Accept")
 
 
 def accept_of(environ: dict[str, Any]) -> str | None:

@@ -213,14 +213,6 @@ class FileBody:
         """True if the server may send the file itself, by its descriptor."""
         return self.state is not None
 
-    def sent_by(self, wrapper: Any, close: Callable[[int | None], object]) -> Any:
-        """Return the file for the server to send, wrapped by its ``wsgi.file_wrapper``; None if the server has
-        none.
-
-        ``close`` is called with the number of bytes that were sent, see ``SentFile.close``.
-        """
-        return None if wrapper is None else wrapper(SentFile(self, close), BLOCK)
-
     @classmethod
     def wrap(cls, file: Any, block_size: int = BLOCK) -> FileBody:
         """Wrap a file. This is the ``wsgi.file_wrapper`` of a WSGI app inside a pipeline."""

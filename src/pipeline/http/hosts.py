@@ -148,6 +148,8 @@ class Peers(dict[str, bool]):
 
 PEER = "vhost.peer"
 """The variable of the environ with the address of the connection, once ``REMOTE_ADDR`` is that of the visitor."""
+MOUNTED = "vhost.mounted"
+"""The variable of the environ with ``SCRIPT_NAME`` as it was before a namespace of the path was moved to it."""
 VISITOR = "vhost.visitor"
 """The variable of the environ with the visitor's address as a trusted proxy gave it. It is empty if the proxy gave
 none, or gave that of another trusted proxy."""

@@ -47,7 +47,7 @@ _IN_HEAD = _PASSED | {
     b"style",
     b"template",
 }
-_ENDS_HEAD = {b"body", b"br", b"html"}
+_ENDS_HEAD = {b"/body", b"/br", b"/html"}
 """End tags that have an effect in the head. Others are ignored."""
 _TWO_READINGS = {b"math", b"plaintext", b"select", b"svg"}
 """Elements in which tags have another meaning. They may stand in a template."""
@@ -145,12 +145,7 @@ class Head:
 
     def _find_text(self, text: bytes, start: int) -> Waits[int]:
         """Wait for a text, and return its end."""
-        while True:
-            found = self.text.find(text, start)
-            if found >= 0:
-                return found + len(text)
-            start = max(start, len(self.text) - len(text) + 1)
-            yield from self._more()
+        return (yield from self._find(re.compile(re.escape(text)), start, len(text))).end()
 
     def _read(self) -> Waits[None]:
         """Read to the end of the head."""
@@ -175,11 +170,13 @@ class Head:
         letter = self._at(place + 1)
         if _is_letter(letter):
             return (yield from self._start_tag_in_head(place))
-        if letter == b"/":
-            return (yield from self._end_tag_in_head(place))
-        if letter in (b"!", b"?"):
-            return (yield from self._declaration_end(place))
-        return None
+        if letter not in (b"/", b"!", b"?"):
+            return None
+        name, end = yield from self._markup(place)
+        if name == b"/head":
+            self._stop_at(place)
+            self._after_head = True
+        return None if name in _ENDS_HEAD else end
 
     def _start_tag_in_head(self, place: int) -> Waits[int | None]:
         """Read a start tag, with the content of an element that has text, a template or a noscript."""
@@ -199,19 +196,6 @@ class Head:
         if name == b"script" or name in _RAW_TEXT:
             return (yield from self._raw_text_end(name, end))
         return end
-
-    def _end_tag_in_head(self, place: int) -> Waits[int | None]:
-        """Read an end tag, or a comment that looks like one."""
-        yield from self._has(place + 3)
-        if not _is_letter(self._at(place + 2)):
-            return (yield from self._find_text(b">", place + 2))
-        name, start = yield from self._tag_name(place + 2)
-        if name in _ENDS_HEAD:
-            return None
-        if name == b"head":
-            self._stop_at(place)
-            self._after_head = True
-        return (yield from self._tag_end(start))
 
     def _stop_at(self, place: int) -> None:
         """Set the place for a base, unless it is set already."""
@@ -290,13 +274,10 @@ class Head:
             elif self._at(place + 1) == b"!":
                 escaped = True
                 place += 2  # the dashes may belong to "-->", too
-            elif found[1]:
-                if not double:
-                    return place
-                double = False
-                place = found.end() - 1
+            elif found[1] and not double:
+                return place
             else:
-                double = escaped
+                double = escaped and not found[1]
                 place = found.end() - 1
 
     def _noscript_end(self, start: int) -> Waits[int]:

@@ -7,9 +7,10 @@ from itertools import chain
 from typing import Any
 
 from pipeline.http.error_pages import log_failure
-from pipeline.http.files import FileBody
+from pipeline.http.files import BLOCK, FileBody, SentFile
+from pipeline.http.redirects import check_redirect
 from pipeline.request import Request, close
-from pipeline.response import Response
+from pipeline.response import Response, check_headers
 
 
 class InnerBody:
@@ -49,9 +50,8 @@ def stream(request: Request, response: Response, body: Any) -> Any:
         request.bytes_sent = size
         close(request)
 
-    sent = body.sent_by(request.environ.get("wsgi.file_wrapper"), close_sent)
-    if sent is None:
-        sent = SentBody(request, response, body)
+    wrapper = request.environ.get("wsgi.file_wrapper")
+    sent = SentBody(request, response, body) if wrapper is None else wrapper(SentFile(body, close_sent), BLOCK)
     request.release(body.close)
     return sent
 
@@ -70,7 +70,11 @@ class SentBody:
         headers = response.headerlist
         lengths = [int(text) for name, text in headers if len(name) == 14 and name.lower() == "content-length"]
         blocks = blocks_of(chunks, lengths[0] if lengths else None)
+        before = response.status_line, headers.copy()
         self.blocks = chain([block] if (block := next(blocks, None)) else [], blocks)
+        if (response.status_line, response.headerlist) != before:  # by the first step of a generator
+            check_headers(response.headerlist)
+            check_redirect(request, response)
 
     def __iter__(self) -> Iterator[bytes]:
         return self

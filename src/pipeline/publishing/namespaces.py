@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from zope.interface import Interface, alsoProvides, implementer
 
 from pipeline.http.error_pages import DebugRequest
+from pipeline.http.hosts import MOUNTED
 from pipeline.interfaces import IEtc, INamespace, IRequest, ISkin
 from pipeline.publishing.kinds import CONTAINER, known_kind
 from pipeline.request import Request
@@ -34,19 +35,24 @@ I = TypeVar("I")  # noqa: E741
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")  # RFC 9110 section 8.5.1
 
 
+@implementer(INamespace)
 class Namespace:
     """The base class of the namespaces below, with the object that the path has reached."""
 
     def __init__(self, context: Any) -> None:
         self.context = context
 
+    def step(self, request: Request, name: str) -> Any:
+        raise NotImplementedError
+
 
 def into_application(request: Request, segment: str) -> None:
     """Move a namespace from the start of the path to the address of the application, so that URLs for this request
     keep it."""
-    environ = request.environ
+    environ, segment = request.environ, segment.encode().decode("latin-1")  # as PEP 3333 has it
     rest = environ.get("PATH_INFO", "").lstrip("/").partition("/")
     if rest[0] == segment:
+        environ.setdefault(MOUNTED, environ.get("SCRIPT_NAME", ""))  # the place of the cookies
         environ["SCRIPT_NAME"] = f"{environ.get('SCRIPT_NAME', '')}/{segment}"
         environ["PATH_INFO"] = rest[1] + rest[2]
 
@@ -59,7 +65,6 @@ def skin(interface: I, name: str) -> I:
 
 
 @adapter(Interface, INamespace, name="skin")
-@implementer(INamespace)
 class Skin(Namespace):
     """``++skin++name``."""
 
@@ -73,7 +78,6 @@ class Skin(Namespace):
 
 
 @adapter(Interface, INamespace, name="lang")
-@implementer(INamespace)
 class Lang(Namespace):
     """``++lang++de``."""
 
@@ -86,7 +90,6 @@ class Lang(Namespace):
 
 
 @adapter(Interface, INamespace, name="item")
-@implementer(INamespace)
 class Item(Namespace):
     """``++item++name``."""
 
@@ -97,7 +100,6 @@ class Item(Namespace):
 
 
 @adapter(Interface, INamespace, name="attribute")
-@implementer(INamespace)
 class Attribute(Namespace):
     """``++attribute++name``: only attributes that the class lists in ``published_attributes`` (S4)."""
 
@@ -112,7 +114,6 @@ class Attribute(Namespace):
 
 
 @adapter(Interface, INamespace, name="etc")
-@implementer(INamespace)
 class Etc(Namespace):
     """``++etc++name``."""
 
@@ -124,7 +125,6 @@ class Etc(Namespace):
 
 
 @adapter(Interface, INamespace, name="debug")
-@implementer(INamespace)
 class Debug(Namespace):
     """``++debug++flag``; not there unless ``errors`` is in debug mode for this request."""
 

@@ -32,9 +32,9 @@ import os
 import re
 import stat
 import sys
-import zlib
 from collections import UserDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,10 +140,6 @@ class File(NamedTuple):
     def size(self) -> int:
         return self.state[2]
 
-    @property
-    def modified(self) -> int:
-        return self.state[3]
-
     def is_unchanged(self) -> bool:
         try:
             return key_of(os.stat(self.path)) == self.state
@@ -191,7 +187,7 @@ def _describe(resources: Resources, path: str, file: File, current: bool, encodi
     found = resources.described.get(key)
     if found is None:
         name, cache = path.rpartition("/")[2], FOR_EVER if current else ASK_AGAIN
-        modified = file.modified / 1e9
+        modified = file.state[3] / 1e9
         validators = validators_of(None, file.sha256[:32], modified if modified > REPRODUCIBLE else None)
         found = described(resources.types[path], name, file.size, validators, inline=True, cache=cache)
         found += [("Content-Encoding", encoding)] if encoding else []
@@ -318,29 +314,16 @@ def unpacked(encoding: str, data: bytes) -> bytes:
 
     ImportError names the package that is missing.
     """
-    if encoding == "gzip":
-        try:
-            return gzip.decompress(data)
-        except (OSError, EOFError, zlib.error):
-            return b""
+    decompress: Callable[[bytes], bytes] = gzip.decompress
     if encoding == "br":
-        import brotli
-
-        try:
-            return bytes(brotli.decompress(data))
-        except brotli.error:
-            return b""
-    if sys.version_info >= (3, 14):
-        from compression.zstd import ZstdError, decompress
-    else:
-        from zstandard import ZstdDecompressor, ZstdError
-
-        def decompress(data: bytes) -> bytes:
-            return ZstdDecompressor().decompressobj().decompress(data)
-
+        decompress = import_module("brotli").decompress
+    elif encoding == "zstd" and sys.version_info >= (3, 14):
+        decompress = import_module("compression.zstd").decompress
+    elif encoding == "zstd":
+        decompress = import_module("zstandard").ZstdDecompressor().decompressobj().decompress
     try:
-        return decompress(data)
-    except ZstdError:
+        return bytes(decompress(data))
+    except Exception:  # each library has errors of its own
         return b""
 
 

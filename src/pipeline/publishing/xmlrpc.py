@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import xmlrpc.client
 from datetime import datetime
+from math import isfinite
 from typing import Any, cast
 from xml.parsers.expat import ExpatError, ParserCreate
 from xmlrpc.client import MAXINT, MININT
@@ -57,12 +58,29 @@ def call(context: Any, request: Request, response: Response) -> bytes:
         fault = xmlrpc.client.Fault(answer.status_int, str(error) or answer.status)
         if (tm := request.tm_in_use) is not None and not getattr(request, "commit_on_error", False):
             tm.doom()  # a fault is an error, although its status is 200 (R3)
-        return _NOT_IN_XML.sub("\ufffd", xmlrpc.client.dumps(fault, encoding="utf-8")).encode()
+        return _written(_Answer("utf-8").dumps(fault))
     try:
-        text = xmlrpc.client.dumps((result,), methodresponse=True, encoding="utf-8", allow_none=True)
+        return _written(_Answer("utf-8", allow_none=True).dumps((result,)))
     except (TypeError, OverflowError) as error:
         raise TypeError(f"XML-RPC method {method!r} returned a value that XML-RPC lacks: {error}") from error
-    return _NOT_IN_XML.sub("\ufffd", text).encode()
+
+
+class _Answer(xmlrpc.client.Marshaller):
+    """Writes an answer. It refuses objects, of which ``xmlrpc.client`` writes all attributes (S4)."""
+
+    def dump_instance(self, value: Any, write: Any) -> None:
+        if type(value) not in xmlrpc.client.WRAPPERS:
+            raise TypeError(f"cannot marshal {type(value)} objects")
+        super().dump_instance(value, write)
+
+
+_Answer.dispatch = _Answer.dispatch | {"_arbitrary_instance": _Answer.dump_instance}  # type: ignore[assignment]
+
+
+def _written(text: str) -> bytes:
+    """Return an answer whose characters a parser reads as they are: of a CR it would make a line feed."""
+    text = f"<?xml version='1.0'?>\n<methodResponse>\n{text}</methodResponse>\n"
+    return _NOT_IN_XML.sub("\ufffd", text).replace("\r", "&#13;").encode()
 
 
 def _call(context: Any, request: Request, response: Response, method: str, parameters: tuple[Any, ...]) -> Any:
@@ -145,6 +163,8 @@ def _refuse_odd(parameters: Any) -> None:
         inside = [item for value in level for item in (value.values() if isinstance(value, dict) else value)]
         if any(isinstance(item, int) and not MININT <= item <= MAXINT for item in inside):
             raise HTTPBadRequest("An integer in the call has more than 32 bits.")
+        if any(isinstance(item, float) and not isfinite(item) for item in inside):
+            raise HTTPBadRequest("A number in the call is infinite, or is not a number.")
         level = [item for item in inside if isinstance(item, (dict, list))]
         if not all(isinstance(name, str) for value in level if isinstance(value, dict) for name in value):
             raise HTTPBadRequest("A struct in the call has a name that is not a string.")
