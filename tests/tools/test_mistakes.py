@@ -191,6 +191,16 @@ def in_its_directory(site: Site) -> Iterator[Mapping[str, str]]:
 
 
 @contextmanager
+def cleaned(site: Site) -> Iterator[Mapping[str, str]]:
+    """A directory that the system cleans."""
+    place = site.directory / "cleaned"
+    place.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.tools.check.CLEANED", (f"{place}/",))
+        yield {"/tmp/a.db": f"{place}/a.db"}
+
+
+@contextmanager
 def logged_in(site: Site) -> Iterator[Mapping[str, str]]:
     """A visitor with a session, as the login page begins it."""
     form = {"login": "ann", "password": "x"}
@@ -1199,8 +1209,14 @@ MISTAKES = [
             ("shield", "opener = same-orign", "'same-orign' is no Cross-Origin-Opener-Policy"),
             ("compress", "types = text/html, text/css", "'text/html,' has a comma, which belongs to the value"),
             ("session", "keys = %(here)s/keys\nmax_age = 0", "ends it at once: what is kept is never read again"),
+            (
+                "vhost",
+                "allowed_hosts = *\naccept = Forwarded\ntrusted = ::1 0.0.0.0/0",
+                "'0.0.0.0/0' are all addresses",
+            ),
         ]
-        for order in ["shield errors traverse" if element == "shield" else f"errors {element} traverse"]
+        for outer in [element in ("shield", "vhost")]
+        for order in [f"{element} errors traverse" if outer else f"errors {element} traverse"]
     ),
     Mistake(
         "variable of a command that no ini reads",
@@ -1237,6 +1253,17 @@ MISTAKES = [
         ),
         status=0,
         around=in_its_directory,
+        page=None,
+    ),
+    Mistake(
+        "a database where the system cleans",
+        ("the file /tmp/a.db is lost when the system cleans", "LINE:url = sqlite:////tmp/a.db", "%(here)s/var"),
+        ini(
+            ("errors traverse", "sql errors traverse"),
+            ("[filter:traverse]", "[filter:sql]\nuse = egg:wsgi-pipeline#sql\nurl = sqlite:////tmp/a.db\n\n[filter:traverse]"),
+        ),
+        status=0,
+        around=cleaned,
         page=None,
     ),
 ]
