@@ -566,7 +566,7 @@ MISTAKES: dict[str, Mistake] = {
     "the page of one visitor": Mistake(
         "response.headers['Cache-Control'] = 'public, max-age=60'\nreturn f'<p>{request.principal}'",
         "response.headers['Cache-Control'] = 'private, max-age=60'\nreturn f'<p>{request.principal}'",
-        "caches may keep this page, which shows who is logged in, for others",
+        "caches may keep this page, which is for a visitor who is logged in, for others",
         "context, request, response, title: str",
     ),
 }
@@ -656,6 +656,7 @@ def test_the_right_way_is_quiet(
         ("task = request.sql.get(Task, 1, with_for_update=True)\ntask.count += 1", True, False),
         ("task = request.sql.get(Counted, 1)\ntask.count += 1", True, False),
         ("task = context\ntask.count += 1", True, False),
+        (f"{TASK}task.title = title\nnew = Task(title='a', count=1)\nnew.count += 1", True, False),
     ],
 )
 def test_a_row_that_two_requests_change(

@@ -918,7 +918,8 @@ def test_a_new_value_that_is_dropped(line: str, is_told: bool) -> None:
         ("getcontext().prec = 4", True),
         ("with localcontext() as c:\n    c.prec = 4", False),
         ("a = pickle.loads(request.body)", True),
-        ("a = pickle.loads(await_it(request.cookies['a']))", True),
+        ("a = pickle.loads(base64.b64decode(request.cookies['a']))", True),
+        ("a = pickle.loads(cache.get(request.GET['a']))", False),
         ("a = pickle.loads(cached)", False),
         ("a = yaml.load(request.body, Loader=yaml.SafeLoader)", False),
         ("a = json.loads(request.body)", False),
@@ -937,6 +938,8 @@ def test_a_new_value_that_is_dropped(line: str, is_told: bool) -> None:
         ("note.secret = ''.join(secrets.choice('ab') for a in b)", False),
         ("note.secret = ''.join(random.SystemRandom().choices('ab', k=9))", False),
         ("note.title = random.choice(titles)\ntoken_of(random.random())", False),
+        ("tokens = random.sample(words, 3)", False),
+        ("users[name]['api_key'] = random.randbytes(16)", True),
         ("digest = hashlib.sha1(password.encode()).hexdigest()", False),
         ("user.password_hash = hashlib.pbkdf2_hmac('sha256', password, salt, 600000)", False),
         ("users[login] = hashlib.md5(password).hexdigest()", True),
@@ -946,6 +949,7 @@ def test_a_new_value_that_is_dropped(line: str, is_told: bool) -> None:
         ("if request.principal is None:\n    response.cache_expires(60)\nuser = request.principal", False),
         ("response.headers['Cache-Control'] = 'no-cache'\nuser = request.principal", False),
         ("response.cache_expires(0)\nuser = request.principal", False),
+        ("response.cache_expires(60)\nuser = request.principal\nseen = request.session['seen']", False),
     ],
 )
 def test_slips_and_what_looks_like_them(lines: str, is_told: bool) -> None:
@@ -954,6 +958,19 @@ def test_slips_and_what_looks_like_them(lines: str, is_told: bool) -> None:
     nodes, names = [*ast.walk(tree)], names_in(tree, print, dict)
     found = [told for rule in RULES["source"] for _, told in slips_of_rule(rule, nodes, names, ast.unparse)]
     assert len(found) == is_told, found
+
+
+@pytest.mark.parametrize(
+    ("decorator", "is_told"),
+    [("view(permission='edit')", True), ("view(permission='view')", False), ("view(name='edit')", False)],
+)
+def test_a_page_for_some_that_caches_give_to_all(decorator: str, is_told: bool) -> None:
+    """A policy may grant the permission to view to every visitor."""
+    tree = ast.parse(f"@{decorator}\ndef show(context, request):\n    response.cache_expires(60)")
+    nodes, names = [*ast.walk(tree)], names_in(tree, print, dict)
+    found = [told for rule in RULES["source"] for _, told in slips_of_rule(rule, nodes, names, ast.unparse)]
+    assert [told for told in found if "for a visitor who is logged in" in told] == found
+    assert len(found) == is_told
 
 
 def compares_with_in(context: Any, request: Any, response: Any) -> str:
