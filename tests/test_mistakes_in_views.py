@@ -526,12 +526,6 @@ MISTAKES: dict[str, Mistake] = {
         "context.title = locale.setlocale(locale.LC_ALL)",
         "locale.setlocale is one for the whole process",
     ),
-    "code of a visitor": Mistake(
-        "context.count = eval(title)",
-        "context.count = int(title)",
-        "eval(title) runs what a visitor sends",
-        asked=(("POST", "/n", b"title=1", FORM),),
-    ),
     "any address": Mistake(
         "return redirect(title, 303, trusted=True)",
         "return redirect(f'https://www.example.com/?q={title}', 303, trusted=True)",

@@ -28,6 +28,7 @@ from pipeline.loading.site import application_of
 from pipeline.paste import load
 from pipeline.serving.not_loaded import site_of
 from pipeline.telling.errors import EXTRAS
+from pipeline.tools.check import VALUES
 from tools.conftest import CODE, INI, Site
 from tools.test_commands import DATABASE, STORED
 
@@ -1207,6 +1208,7 @@ MISTAKES = [
             ("shield", "sources = img-src = self https://a.example", "'self' is taken for the name of a host"),
             ("shield", "referrer = no-referer", "'no-referer' is no Referrer-Policy"),
             ("shield", "opener = same-orign", "'same-orign' is no Cross-Origin-Opener-Policy"),
+            ("sql", "url = sqlite://", "'sqlite://' is in the memory of one process"),
             ("compress", "types = text/html, text/css", "'text/html,' has a comma, which belongs to the value"),
             ("session", "keys = %(here)s/keys\nmax_age = 0", "ends it at once: what is kept is never read again"),
             (
@@ -1215,7 +1217,7 @@ MISTAKES = [
                 "'0.0.0.0/0' are all addresses",
             ),
         ]
-        for outer in [element in ("shield", "vhost")]
+        for outer in [element in ("shield", "sql", "vhost")]
         for order in [f"{element} errors traverse" if outer else f"errors {element} traverse"]
     ),
     Mistake(
@@ -1338,6 +1340,27 @@ def test_control_a_sound_site_is_not_told_so(mistake: Mistake, site: Site) -> No
     with suppress(StopIteration):  # the line of the mistake is not there
         told = [in_words(expected, site) in said for expected in mistake.said]
         assert not all(told)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "is_told"),
+    [
+        ("zodb.uri", "memory://a", True),
+        ("zodb.uri", "file:///srv/memory://", False),
+        ("zodb.uri", "sqlite://?data_dir=/srv/data", False),
+        ("sql.url", "sqlite:///:memory:", True),
+        ("sql.url", "sqlite+pysqlite:///?timeout=5", True),
+        ("sql.url", "sqlite:////srv/a.db", False),
+        ("sql.url", "sqlite:///a.db?timeout=5", False),
+        ("vhost.trusted", "::/0", True),
+        ("vhost.trusted", "10.0.0.0/8 unix ::1", False),
+        ("vhost.trusted", "10.0.0.0/0", False),
+        ("authenticate.trusted", "127.0.0.1 0.0.0.0/0", True),
+    ],
+)
+def test_values_that_do_not_do_what_they_seem_to(option: str, value: str, is_told: bool) -> None:
+    found = [slip for slip in VALUES if option in slip["options"] and re.search(slip["pattern"], value)]
+    assert len(found) == is_told
 
 
 def ask(mistake: Mistake, site: Site, words: Mapping[str, str], *, control: bool = False) -> tuple[int, str]:
