@@ -901,7 +901,7 @@ def test_a_new_value_that_is_dropped(line: str, is_told: bool) -> None:
         ("try:\n    a.b = 1\nexcept Exception:\n    pass\n    log(a)", False),
         ("try:\n    with c(1):\n        a = b.c = d.e\nexcept (KeyError, OSError):\n    pass", False),
         ("try:\n    a = b.c\n    del a\n    return f(a=1)\nexcept Exception:\n    pass", False),
-        ("redirect(f(g(1), 2))", True),
+        ("redirect(f(g(h(1)), 2))", True),
         ("exc.HTTPFound(location='/')", True),
         ("render('a.html', b=c('d'))", True),
         ("raise redirect('/')", False),
