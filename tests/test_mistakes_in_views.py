@@ -17,6 +17,7 @@ from sqlalchemy import create_engine
 import asking
 from pipeline import Pipeline
 from pipeline.database import sql_databases
+from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.keep import keep
@@ -34,10 +35,12 @@ DOCS = Path(__file__).resolve().parent.parent / "docs/howto"
 FORM = "application/x-www-form-urlencoded"
 SITE = '''
 from __future__ import annotations
-import asyncio, copy, logging, secrets, shutil, sqlite3, subprocess, threading
+import asyncio, copy, hashlib, locale, logging, random, secrets, shutil, sqlite3, subprocess, threading
 from datetime import datetime
+from functools import lru_cache
 from email.mime.text import MIMEText
 from html import escape
+from io import BytesIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from markupsafe import Markup
@@ -61,6 +64,14 @@ class Task(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     title: Mapped[str]
     done: Mapped[bool] = mapped_column(default=False)
+    count: Mapped[int] = mapped_column(default=0)
+
+class Counted(Base):
+    __tablename__ = "counted"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    count: Mapped[int]
+    version: Mapped[int] = mapped_column()
+    __mapper_args__ = {"version_id_col": version}
 
 class Note(Persistent):
     def __init__(self, title):
@@ -70,6 +81,14 @@ class User(Persistent):
     def __init__(self, password, since=MADE):
         self.__parent__ = self.__name__ = None
         self.password, self.since = password, since
+
+class Cached(Persistent):
+    __parent__ = __name__ = None
+    def __init__(self, title):
+        self.title = title
+    @lru_cache
+    def upper(self):
+        return self.title.upper()
 
 class Site(PersistentMapping):
     __parent__ = __name__ = None
@@ -94,6 +113,10 @@ def add_all(site, titles):
 
 def send(message):
     """Send a mail."""
+
+@lru_cache
+def shown(one):
+    return str(one)
 
 def root(database):
     return database.setdefault("site", Site())
@@ -493,6 +516,53 @@ MISTAKES: dict[str, Mistake] = {
         "context, request, title: str, text: str = ''",
         (("POST", "/n", b"title=new&body=lost", FORM),),
     ),
+    "a file at its end": Mistake(
+        "page = BytesIO()\npage.write(b'<p>a page')\nreturn page",
+        "page = BytesIO()\npage.write(b'<p>a page')\npage.seek(0)\nreturn page",
+        "page is at its end after it was written",
+    ),
+    "the locale of all": Mistake(
+        "locale.setlocale(locale.LC_ALL, 'C')",
+        "context.title = locale.setlocale(locale.LC_ALL)",
+        "locale.setlocale is one for the whole process",
+    ),
+    "any address": Mistake(
+        "return redirect(title, 303, trusted=True)",
+        "return redirect(f'https://www.example.com/?q={title}', 303, trusted=True)",
+        "leads wherever a visitor says",
+        asked=(("POST", "/n", b"title=https://www.example.org/", FORM),),
+        status=303,
+        rightly=(POST,),
+    ),
+    "any file": Mistake(
+        "(TMP / 'new').touch()\ncontext.title = (TMP / title).read_text()",
+        "(TMP / 'new').touch()\ncontext.title = (TMP / Path(title).name).read_text()",
+        "(TMP / title).read_text() takes any file of the server",
+    ),
+    "a token that can be guessed": Mistake(
+        "token = str(random.getrandbits(64))\ncontext.title = token",
+        "token = secrets.token_hex()\ncontext.title = token",
+        "can be guessed from earlier ones",
+    ),
+    "a fast hash": Mistake(
+        "context.password = hashlib.sha256(password.encode()).hexdigest()",
+        "context.password = hash_password(password)",
+        "stores a fast hash",
+        "context, request, password: str",
+        (("POST", "/n", b"password=secret", FORM),),
+    ),
+    "a cached function": Mistake(
+        "context.title = shown(request)", "context.title = shown(request.path)", "shown(request) keeps what it is"
+    ),
+    "a cached method": Mistake(
+        "context['ann'] = Cached('a')", "context['ann'] = User('')", "upper is cached: the object stands in its key"
+    ),
+    "the page of one visitor": Mistake(
+        "response.headers['Cache-Control'] = 'public, max-age=60'\nreturn f'<p>{request.principal}'",
+        "response.headers['Cache-Control'] = 'private, max-age=60'\nreturn f'<p>{request.principal}'",
+        "caches may keep this page, which is for a visitor who is logged in, for others",
+        "context, request, response, title: str",
+    ),
 }
 """One more, a relative path of ``sql``, is told by ``pipeline check``, in ``tests/tools/test_mistakes.py``."""
 
@@ -522,10 +592,12 @@ def answers(name: str, which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     loaded: Any = importlib.import_module(module)
     loaded.Base.metadata.create_all(engine)
     with engine.begin() as connection:
-        connection.exec_driver_sql("INSERT INTO tasks VALUES (1, 'a', 0)")
+        connection.exec_driver_sql("INSERT INTO tasks VALUES (1, 'a', 0, 0)")
+        connection.exec_driver_sql("INSERT INTO counted VALUES (1, 0, 1)")
     engine.dispose()
     database = (retry(delay=0), zodb(uri=f"file://{tmp_path}/Data.fs", root=loaded.root), sql(url=url))
-    inner = (session(keys=f"{tmp_path}/keys"), forms(), keep(), traverse())
+    login = authenticate(check=lambda request, login, password: login, undeclared="allow")
+    inner = (session(keys=f"{tmp_path}/keys"), forms(), login, keep(), traverse())
     scan = (module, "pipeline.publishing.pydantic", "pipeline.publishing.json")
     app = Pipeline(*database, errors(debug=True), transaction(), *inner, publisher(scan=scan))
     asking.ask(app, "/")
@@ -565,3 +637,28 @@ def test_the_right_way_is_quiet(
 ) -> None:
     assert answers(name, "right", tmp_path, monkeypatch)[-1] in (200, 303)
     assert [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_weak", "is_told"),
+    [
+        (f"{TASK}task.count += 1", True, True),
+        (f"{TASK}task.count = task.count + 1", True, True),
+        (f"{TASK}task.count += 1", False, False),
+        (f"{TASK}task.count = Task.count + 1", True, False),
+        (f"{TASK}task.count = len(title)", True, False),
+        ("task = request.sql.get(Task, 1, with_for_update=True)\ntask.count += 1", True, False),
+        ("task = request.sql.get(Counted, 1)\ntask.count += 1", True, False),
+        ("task = context\ntask.count += 1", True, False),
+        (f"{TASK}task.title = title\nnew = Task(title='a', count=1)\nnew.count += 1", True, False),
+    ],
+)
+def test_a_row_that_two_requests_change(
+    lines: str, is_weak: bool, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """Two of them may read the same number, and one of both sums is lost."""
+    monkeypatch.setattr("pipeline.explaining.notices_of_sql.is_weak", lambda session: is_weak)
+    monkeypatch.setitem(MISTAKES, "a sum", Mistake(lines, "", ""))
+    assert answers("a sum", "wrong", tmp_path, monkeypatch) == [200]
+    found = [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]
+    assert len(found) == is_told and all("task.count is read, computed and stored" in one for one in found), found

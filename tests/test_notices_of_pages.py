@@ -353,6 +353,15 @@ def keeps(context: Any, request: Any, response: Any) -> str:
     return "a page"
 
 
+def keeps_a_form(control: str) -> Any:
+    def form(context: Any, request: Any, response: Any) -> str:
+        request.csrf_token = "0a1b2c3d4e5f"
+        response.headers["Cache-Control"] = control
+        return FORM.format("post", "", f'<input type="hidden" name="csrf_token" value="{request.csrf_token}">')
+
+    return form
+
+
 class Sql:
     """Stands for a session: only the source of a view is looked at."""
 
@@ -882,6 +891,59 @@ def test_a_new_value_that_is_dropped(line: str, is_told: bool) -> None:
         ("a.strftime('%H:%M, %m/%d')\nf'{a:%Y-%m-%d %H:%M}'", False),
         ("a.strftime('%d.%M.%Y')", True),
         ("log.warning('a wrong password of %s', name)", False),
+        ("q.where(Task.count == (1 if a and b else 2))", False),
+        ("q.where(Task.count == f(1) and Task.done == g(h(2)))", True),
+        ("try:\n    a.b = 1\nexcept Exception:\n    pass", True),
+        ("for c in d:\n    try:\n        del a['b']\n    except:\n        continue\n    else:\n        e()", True),
+        ("try:\n    a['b'][c].append(1)\nexcept KeyError:\n    pass\nexcept Exception as e:\n    pass", True),
+        ("try:\n    if c:\n        a.b += 1\nexcept BaseException:\n    pass\nfinally:\n    e()", True),
+        ("try:\n    a.b = 1\nexcept KeyError:\n    pass\nexcept Exception:\n    raise", False),
+        ("try:\n    a.b = 1\nexcept Exception:\n    pass\n    log(a)", False),
+        ("try:\n    with c(1):\n        a = b.c = d.e\nexcept (KeyError, OSError):\n    pass", False),
+        ("try:\n    a = b.c\n    del a\n    return f(a=1)\nexcept Exception:\n    pass", False),
+        ("redirect(f(g(h(1)), 2))", True),
+        ("exc.HTTPFound(location='/')", True),
+        ("render('a.html', b=c('d'))", True),
+        ("raise redirect('/')", False),
+        ("page.render('a.html')", False),
+        ("request.response.redirect('/')", False),
+        ("HTTPServer(a).serve_forever()", False),
+        ("a = BytesIO(b)\na.read(1)\nreturn a", False),
+        ("a = BytesIO()\nfill(a, 1)\nreturn a", False),
+        ("a = io.BytesIO()\nbook.save(a)\nreturn a.getvalue()", False),
+        ("a = io.BytesIO()\nbook.save(a)\nresponse.app_iter = a", True),
+        ("os.chdir('/srv')", True),
+        ("os.environ['LANG'] = 'de'", True),
+        ("a = os.environ['LANG']\nb = locale.setlocale(locale.LC_ALL)", False),
+        ("getcontext().prec = 4", True),
+        ("with localcontext() as c:\n    c.prec = 4", False),
+        ("return redirect(request.GET['next'], trusted=True)", True),
+        ("a = request.GET['next']\nif a in KNOWN:\n    return redirect(a, trusted=True)", False),
+        ("return redirect(request.GET['next'])", False),
+        ("return redirect(KNOWN[request.GET['next']], trusted=True)", False),
+        ("return open(f'/srv/{request.GET[name]}')", True),
+        ("return open('/srv/' + request.GET['a'], 'rb').read()", True),
+        ("return open(os.path.join(BASE, request.GET.get('a', '')))", True),
+        ("return Path(BASE, request.GET['a']).read_bytes()", True),
+        ("return open(FILES[request.GET['a']])", False),
+        ("a = Path(BASE, request.GET['a']).resolve()\nreturn a.read_bytes()", False),
+        ("(BASE / 'a').open('a').write(a + request.GET['a'])", False),
+        ("open(BASE / 'a', 'a').write('%s, %s' % (1, request.GET['a']))", False),
+        ("note.secret = ''.join(secrets.choice('ab') for a in b)", False),
+        ("note.secret = ''.join(random.SystemRandom().choices('ab', k=9))", False),
+        ("note.title = random.choice(titles)\ntoken_of(random.random())", False),
+        ("tokens = random.sample(words, 3)", False),
+        ("users[name]['api_key'] = random.randbytes(16)", True),
+        ("digest = hashlib.sha1(password.encode()).hexdigest()", False),
+        ("user.password_hash = hashlib.pbkdf2_hmac('sha256', password, salt, 600000)", False),
+        ("users[login] = hashlib.md5(password).hexdigest()", True),
+        ("note.content_hash = hashlib.sha256(note.text.encode()).hexdigest()", False),
+        ("response.cache_expires(60)\nuser = request.principal", True),
+        ("response.cache_control.max_age = 60\nlog.info('%s', request.principal)", False),
+        ("if request.principal is None:\n    response.cache_expires(60)\nuser = request.principal", False),
+        ("response.headers['Cache-Control'] = 'no-cache'\nuser = request.principal", False),
+        ("response.cache_expires(0)\nuser = request.principal", False),
+        ("response.cache_expires(60)\nuser = request.principal\nseen = request.session['seen']", False),
     ],
 )
 def test_slips_and_what_looks_like_them(lines: str, is_told: bool) -> None:
@@ -890,6 +952,19 @@ def test_slips_and_what_looks_like_them(lines: str, is_told: bool) -> None:
     nodes, names = [*ast.walk(tree)], names_in(tree, print, dict)
     found = [told for rule in RULES["source"] for _, told in slips_of_rule(rule, nodes, names, ast.unparse)]
     assert len(found) == is_told, found
+
+
+@pytest.mark.parametrize(
+    ("decorator", "is_told"),
+    [("view(permission='edit')", True), ("view(permission='view')", False), ("view(name='edit')", False)],
+)
+def test_a_page_for_some_that_caches_give_to_all(decorator: str, is_told: bool) -> None:
+    """A policy may grant the permission to view to every visitor."""
+    tree = ast.parse(f"@{decorator}\ndef show(context, request):\n    response.cache_expires(60)")
+    nodes, names = [*ast.walk(tree)], names_in(tree, print, dict)
+    found = [told for rule in RULES["source"] for _, told in slips_of_rule(rule, nodes, names, ast.unparse)]
+    assert [told for told in found if "for a visitor who is logged in" in told] == found
+    assert len(found) == is_told
 
 
 def compares_with_in(context: Any, request: Any, response: Any) -> str:
@@ -1059,6 +1134,13 @@ TOLD: dict[str, tuple[Any, str, str]] = {
     "vars of an object": (goes_past_the_database, "POST /", "goes past the object: the database is not told"),
     "a method as a text": (shows_a_method, "GET /", "the page shows '&lt;built-in method upper': call the method"),
     "a number that is rounded": (sends_json(2**60 + 1), "GET /", "JSON has a number beyond 2**53"),
+    "a number that JSON lacks": (sends_json(float("nan")), "GET /", "JSON has no NaN"),
+    "a token in the address": (sends("<p>a page"), "GET /?refresh_token=a", "the address has 'refresh_token='"),
+    "a form of one visitor": (
+        keeps_a_form("public, max-age=60"),
+        "GET /",
+        "caches may keep the answer for all, and with it the token",
+    ),
     "a container that is walked": (deletes_while_it_walks, "POST /", "tree is changed while the loop walks it"),
     "a swallowed error": (swallows_every_error, "POST /", "every exception is swallowed here"),
     "changes beside 403": (
@@ -1171,6 +1253,9 @@ QUIET: dict[str, tuple[Any, str]] = {
     "an object that says that it is changed": (says_that_it_is_changed, "POST /"),
     "vars that are read": (reads_its_dict, "POST /"),
     "a number as a text in JSON": (sends_json(str(2**60 + 1)), "GET /"),
+    "what is not NaN": (sends_json(["NaN", ": NaN", 0, '": NaN']), "GET /"),
+    "a link out of a mail": (sends("<p>a page"), "GET /?token=a&session_id=b&tokens=c&key=d"),
+    "a form that one visitor keeps": (keeps_a_form("private, max-age=60"), "GET /"),
     "a number that is kept": (sends_json([2**53, 1.5e300, "12345678901234567890"]), "GET /"),
     "a copy is walked": (deletes_afterwards, "POST /"),
     "an error after which nothing is stored": (swallows_what_changes_nothing, "POST /"),

@@ -28,6 +28,7 @@ from pipeline.loading.site import application_of
 from pipeline.paste import load
 from pipeline.serving.not_loaded import site_of
 from pipeline.telling.errors import EXTRAS
+from pipeline.tools.check import VALUES
 from tools.conftest import CODE, INI, Site
 from tools.test_commands import DATABASE, STORED
 
@@ -188,6 +189,16 @@ def without_multipart(site: Site) -> Iterator[Mapping[str, str]]:
 def in_its_directory(site: Site) -> Iterator[Mapping[str, str]]:
     with chdir(site.directory):
         yield {}
+
+
+@contextmanager
+def cleaned(site: Site) -> Iterator[Mapping[str, str]]:
+    """A directory that the system cleans."""
+    place = site.directory / "cleaned"
+    place.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.tools.check.CLEANED", (f"{place}/",))
+        yield {"/tmp/a.db": f"{place}/a.db"}
 
 
 @contextmanager
@@ -1197,10 +1208,17 @@ MISTAKES = [
             ("shield", "sources = img-src = self https://a.example", "'self' is taken for the name of a host"),
             ("shield", "referrer = no-referer", "'no-referer' is no Referrer-Policy"),
             ("shield", "opener = same-orign", "'same-orign' is no Cross-Origin-Opener-Policy"),
+            ("sql", "url = sqlite://", "'sqlite://' is in the memory of one process"),
             ("compress", "types = text/html, text/css", "'text/html,' has a comma, which belongs to the value"),
             ("session", "keys = %(here)s/keys\nmax_age = 0", "ends it at once: what is kept is never read again"),
+            (
+                "vhost",
+                "allowed_hosts = *\naccept = Forwarded\ntrusted = ::1 0.0.0.0/0",
+                "'0.0.0.0/0' are all addresses",
+            ),
         ]
-        for order in ["shield errors traverse" if element == "shield" else f"errors {element} traverse"]
+        for outer in [element in ("shield", "sql", "vhost")]
+        for order in [f"{element} errors traverse" if outer else f"errors {element} traverse"]
     ),
     Mistake(
         "variable of a command that no ini reads",
@@ -1237,6 +1255,17 @@ MISTAKES = [
         ),
         status=0,
         around=in_its_directory,
+        page=None,
+    ),
+    Mistake(
+        "a database where the system cleans",
+        ("the file /tmp/a.db is lost when the system cleans", "LINE:url = sqlite:////tmp/a.db", "%(here)s/var"),
+        ini(
+            ("errors traverse", "sql errors traverse"),
+            ("[filter:traverse]", "[filter:sql]\nuse = egg:wsgi-pipeline#sql\nurl = sqlite:////tmp/a.db\n\n[filter:traverse]"),
+        ),
+        status=0,
+        around=cleaned,
         page=None,
     ),
 ]
@@ -1311,6 +1340,27 @@ def test_control_a_sound_site_is_not_told_so(mistake: Mistake, site: Site) -> No
     with suppress(StopIteration):  # the line of the mistake is not there
         told = [in_words(expected, site) in said for expected in mistake.said]
         assert not all(told)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "is_told"),
+    [
+        ("zodb.uri", "memory://a", True),
+        ("zodb.uri", "file:///srv/memory://", False),
+        ("zodb.uri", "sqlite://?data_dir=/srv/data", False),
+        ("sql.url", "sqlite:///:memory:", True),
+        ("sql.url", "sqlite+pysqlite:///?timeout=5", True),
+        ("sql.url", "sqlite:////srv/a.db", False),
+        ("sql.url", "sqlite:///a.db?timeout=5", False),
+        ("vhost.trusted", "::/0", True),
+        ("vhost.trusted", "10.0.0.0/8 unix ::1", False),
+        ("vhost.trusted", "10.0.0.0/0", False),
+        ("authenticate.trusted", "127.0.0.1 0.0.0.0/0", True),
+    ],
+)
+def test_values_that_do_not_do_what_they_seem_to(option: str, value: str, is_told: bool) -> None:
+    found = [slip for slip in VALUES if option in slip["options"] and re.search(slip["pattern"], value)]
+    assert len(found) == is_told
 
 
 def ask(mistake: Mistake, site: Site, words: Mapping[str, str], *, control: bool = False) -> tuple[int, str]:

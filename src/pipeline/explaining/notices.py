@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
 
 from pipeline.database.stored import comparable
-from pipeline.explaining.notices_of_pages import form_of, of_answer, of_rules
+from pipeline.explaining.notices_of_pages import form_of, of_answer
 from pipeline.explaining.notices_of_processes import changed, kept_objects, plain_passwords, state_of
 from pipeline.explaining.remedies import NOTICES
 from pipeline.explaining.slips import classes_of, fields_of, nodes_of, seems_to_store, slips_of
@@ -127,15 +127,16 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
 def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what a request says of the names in the source of its view: words of patterns, and names for each."""
     empty = tuple([name for name, one in getattr(request.context, "__dict__", {}).items() if one is None])
+    raced = tuple(sorted({name for one in sessions_of(request) for name in one.info.get("pipeline.raced", ())}))
     if not (form := form_of(request)):
-        return (("EMPTY", empty),)
+        return (("EMPTY", empty), ("RACED", raced))
     taken = {*getattr(fill, "names", ()), *dict(parse_qsl(request.environ.get("QUERY_STRING", ""), True))}
     # The text in front of a box, of a hidden field, is what is sent if the box is not ticked.
     several = [name for name, one in form.items() if isinstance(one, list) and one[1:] and one[0] not in UNTICKED]
     sent = [name for name in form if name not in taken]
     zeros = [name for name, one in form.items() if one in ("0", 0)]
     unsent = [one.name for one in getattr(fill, "arguments", ()) if one.default == "" and one.name not in form]
-    found = {"EMPTY": empty, "SENT": sent, "SEVERAL": several, "UNSENT": unsent, "ZERO": zeros}
+    found = {"EMPTY": empty, "RACED": raced, "SENT": sent, "SEVERAL": several, "UNSENT": unsent, "ZERO": zeros}
     return tuple((word, tuple(names)) for word, names in found.items())
 
 
@@ -164,7 +165,6 @@ def of_fields(request: Any, view: Any, unsent: Sequence[str]) -> Iterator[str]:
             nodes = nodes_of(inspect.unwrap(view.function))
             if not any(getattr(node, "attr", "") in FORMS for node in nodes):
                 yield NOTICES["a field that is not taken"].format(name=name, near=unsent[0])
-    yield from of_rules("query", request.environ.get("QUERY_STRING", ""))
     for one in request.environ.get("QUERY_STRING", "").split("&")[1:]:
         if "=" not in one and not re.fullmatch(r"[a-z_][\w-]*|[A-Z]{2,}|\d*", one):  # a switch, such as &raw
             yield NOTICES["an ampersand in a query"].format(one=unquote_plus(one))

@@ -27,10 +27,8 @@ OPTION = re.compile(r'<option(?:\s+value="([^"<>]*)")?[^<>]*>([^<>]*)')
 DOMAIN = re.compile(r"(?i);\s*+domain=\.?([^\s;]+)")
 FIELD = re.compile(r"<(?:input|select|textarea)(?=\s)(?![^<>]*\sform=)[^<>]*\sname=[^<>]*>")
 FIELDS = ("input", "select", "textarea")
-ODD = ("file", "password", '"put', '"patch', '"delete', *(f'type="{name}' for name in RULES["input"]))
+ODD = ("file", "password", *(f'type="{name}' for name in RULES["input"]))
 """The texts of forms that are looked at."""
-METHODS = ("", "get", "post", "dialog")
-"""The methods of a form that browsers know. For any other they send a GET."""
 NAMELESS = ("button", "image", "reset", "submit")
 """The types of inputs that need no name."""
 LONGEST = 1_000_000
@@ -57,6 +55,7 @@ def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
         yield "caches may keep the answer for all, and with it the cookie of one visitor. Leave out public"
     for name in BY_KIND.keys() & headers.keys():
         yield from of_rules(name, headers[name])
+    yield from of_rules("query", request.environ.get("QUERY_STRING", ""))
     for cookie in response.headers.getall("Set-Cookie") if "set-cookie" in headers else ():
         if len(cookie) > 4096:
             yield NOTICES["a cookie that is too large"].format(name=cookie.partition("=")[0])
@@ -90,6 +89,9 @@ def of_body(
     if tag[:1] == '"':
         (sent := sent_under(request.url, tag)).add(hash(body))
         yield from [NOTICES["an ETag that stays"].format(tag=tag)] if len(sent) > 1 else ()
+    token = request.__dict__.get("csrf_token")
+    if token and "public" in headers.get("cache-control", "") and token.encode() in body:
+        yield "caches may keep the answer for all, and with it the token of one visitor. Leave out public"
     if kind == "text/html":
         told = "" if body[:1] == b"<" else of_file(body, request.method)
         yield from [told] if told else of_page(request, body, response, function)
@@ -104,7 +106,7 @@ def of_rules(kind: str, text: str) -> list[str]:
     """Return the notices of a body of some type, or of a header, that a pattern tells."""
     rules = [one for one in BY_KIND[kind] if any(map(text.__contains__, one.get("needles", ("",))))]
     found = [(rule["told"], re.search(rule["pattern"], text)) for rule in rules]
-    return [told.format(found=one[0][:200], value=text[:200]) for told, one in found if one]
+    return [told.format(found=one[one.lastindex or 0][:200], value=text[:200]) for told, one in found if one]
 
 
 def of_file(body: bytes, method: str) -> str:
@@ -227,8 +229,6 @@ class Forms(HTMLParser):
         found = {name: value or "" for name, value in attributes}
         if tag == "form":
             self.form = found
-            if found.get("method", "").lower() not in METHODS:
-                self.notices.append(NOTICES["a method of a form"].format(method=found["method"]))
         elif tag in FIELDS and not found.keys() & {"disabled", "readonly"}:
             self.look_at(found, self.form, f"{self.get_starttag_text()!r:.200}")
 

@@ -30,6 +30,8 @@ OBJECTS = "pipeline.objects"
 """The key for the objects that it has loaded or stored."""
 CHANGED, DROPPED = "pipeline.changed", "pipeline.dropped"
 """The keys for the line that has changed a row first, and for the notice of an error that has led to a rollback."""
+RACED = "pipeline.raced"
+"""The key for the names of the columns of rows that another request may change at the same time."""
 MANY = 50
 """Times that one statement may be executed for one page."""
 MOST_OBJECTS = 500
@@ -115,14 +117,24 @@ def note_objects(session: Any) -> None:
             notices |= {TEXTS["a row that is not there"].format(place=changed, row=new): 1} if new else {}
             _broken[url] = rows
         by_mapper: dict[Any, list[Any]] = {}
+        weak = bool(changed or session.dirty) and not session.bound.failure and is_weak(session)
         for obj in [*session.new, *session.info.pop(OBJECTS, ())]:
             notices.update(dict.fromkeys(strange(obj), 1))
             by_mapper.setdefault(inspect(obj).mapper, []).append(obj)
         for mapper, objects in by_mapper.items():
+            if weak and mapper.version_id_col is None:
+                session.info.setdefault(RACED, set()).update(mapper.column_attrs.keys())
             notices.update(dict.fromkeys(changed_in_place(session, mapper, objects), 1))
             for column in mapper.columns:
                 if isinstance(getattr(column.default, "arg", None), date):
                     notices[f"the default of {column} is the time of the start. Give a function: lambda: ..."] = 1
+
+
+def is_weak(session: Any) -> bool:
+    """Return whether two requests may read and change one row at the same time, and one of both changes is lost."""
+    dialect = session.get_bind().dialect.name
+    level = "SERIALIZABLE" if dialect == "sqlite" else session.connection().get_isolation_level()
+    return level != "SERIALIZABLE" and (dialect, level) != ("postgresql", "REPEATABLE READ")
 
 
 def strange(obj: Any) -> Iterator[str]:

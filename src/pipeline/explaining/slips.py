@@ -14,13 +14,13 @@ from functools import cache, lru_cache
 from typing import Any
 
 from pipeline.between import parsed
-from pipeline.explaining.remedies import NOTICES, RULES
+from pipeline.explaining.remedies import RULES
 from pipeline.telling.words import is_of_the_site
 
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
 TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
 READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
-WORD = re.compile(r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|EMPTY|SENT|SEVERAL|UNSENT|ZERO)\b")
+WORD = re.compile(r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|CACHED|EMPTY|RACED|SENT|SEVERAL|UNSENT|ZERO)\b")
 """The words in patterns that stand for names, which differ by view and request."""
 HARMLESS = re.compile(r"request\.(?:absolute_url|flash|sql)\b")
 """Pattern of the methods of a request that do nothing outside of the database."""
@@ -50,10 +50,11 @@ def slips_of(source: Any, kind: type, method: str, outcome: str = "", seen: Seen
     found = [(node.lineno, slip) for node in lines for slip in slips_in(node, used)]
     of = getattr(getattr(source, "__globals__", {}).get("escape"), "__module__", "html")
     names, text_of = names_in(nodes[0], source, kind, seen), cache(ast.unparse)  # once for all rules
+    searched = source if isinstance(source, type) else kind
     for rule in RULES["source"]:
         is_meant = rule.get("method", method) == method and rule.get("of", of) == of
         is_meant = is_meant and rule.get("outcome", outcome) == outcome
-        if is_meant and all(hasattr(kind, name) for name in rule.get("has", ())):
+        if is_meant and all(hasattr(searched, name) for name in rule.get("has", ())):
             found += slips_of_rule(rule, nodes, names, text_of)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
@@ -125,6 +126,7 @@ def names_in(tree: ast.Module, function: Any, kind: type, seen: Seen = ()) -> di
         "MODEL": [name for name, fields in unsent.items() if fields],
         "DEFAULT": [f"{model}.{field}" for model, fields in unsent.items() for field in fields],
         "METHOD": [name for name, _ in methods],
+        "CACHED": [name for name in called if hasattr(known.get(name), "cache_info")],
         "LAZY": [
             *(name for name in called if is_lazy(known.get(name))),
             *(f"{context}.{name}" for name, one in methods if is_lazy(one)),
@@ -166,8 +168,6 @@ def stands(pattern: str, found: re.Match[str], source: str) -> bool:
 def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
     """Yield what is wrong with one node of a source, which uses these names."""
     match node:
-        case ast.Expr(ast.Call(function)) if name := answer_of(function):
-            yield f"{name}(...) is made, and neither returned nor raised: it has no effect"
         case ast.Assign([target], ast.UnaryOp(ast.UAdd() | ast.USub(), operand) as value) if (
             target.end_col_offset == value.col_offset - 2 and operand.col_offset > value.col_offset + 1
         ):
@@ -183,11 +183,6 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             name = ast.unparse(walked)
             if any(name in changed_in(inner) for part in body for inner in ast.walk(part)) and not leaves(node):
                 yield f"{name} is changed while the loop walks it: a BTree leaves out keys. Walk list({name})"
-        case ast.Try(body, handlers) if any(changes(inner) for part in body for inner in ast.walk(part)):
-            for handler in handlers:
-                is_for_all = handler.type is None or ast.unparse(handler.type) in ("Exception", "BaseException")
-                if is_for_all and all(isinstance(one, (ast.Pass, ast.Continue)) for one in handler.body):
-                    yield NOTICES["swallowed"]
 
 
 def filled_in(node: ast.AST) -> ast.AST | None:
@@ -245,13 +240,6 @@ def name_of(node: ast.AST) -> str:
     return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
-def answer_of(function: ast.expr) -> str:
-    """Return the name of a function that makes an answer, which has to be returned or raised; "" for any other."""
-    name = name_of(function)
-    is_answer = name == "redirect" or (name.startswith("HTTP") and name[4:5].isupper())
-    return name if is_answer or (name == "render" and isinstance(function, ast.Name)) else ""
-
-
 def changed_in(node: ast.AST) -> list[str]:
     """Return the containers from which a node of a source takes keys, or to which it adds some."""
     if isinstance(node, ast.Delete):
@@ -259,14 +247,6 @@ def changed_in(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
         return [ast.unparse(node.func.value)]
     return []
-
-
-def changes(node: ast.AST) -> bool:
-    """Return whether a node of a source may change an object: it sets or deletes a part of one, or drops the result
-    of a call."""
-    if isinstance(node, (ast.Attribute, ast.Subscript)):
-        return isinstance(node.ctx, (ast.Store, ast.Del))
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
 
 
 def leaves(loop: ast.For) -> bool:

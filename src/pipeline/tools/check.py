@@ -44,6 +44,8 @@ WEAK = {"", "admin", "changeme", "password", "postgres", "root", "secret", "test
 CHECKING = Path(__file__).parents[1] / "checking"
 VALUES = tomllib.loads((CHECKING / "values.toml").read_text("utf-8"))["value"]
 """Values of options that are taken, and do not do what they seem to: a pattern of each, and its remedy."""
+CLEANED = ("/tmp/", "/var/tmp/", "/dev/shm/")
+"""Directories whose files a restart or a timer of the system removes."""
 MOST_MEMORY = 1 << 30
 """A limit in bytes beyond this is not a limit."""
 
@@ -337,6 +339,9 @@ def of_files(step: Step) -> Iterator[Finding]:
         where = place_of_value(step, str(file))
         if not file.is_absolute():
             yield Finding.of("relative path", where, file=file)
+        if str(file).startswith(CLEANED) and not step.where.startswith(CLEANED):
+            what = f"the file {file} is lost when the system cleans this directory, at the latest at its next start"
+            yield Finding("warning", where, what, "Choose a directory that stays, such as %(here)s/var.")
         if file.exists():
             continue
         if re.search(r"[$]|^~|\s(?:[#;]|$)", str(file)):
