@@ -36,7 +36,7 @@ from pipeline.explaining.notices import tell_notices
 from pipeline.explaining.notices_of_pages import is_as_before, of_text
 from pipeline.explaining.notices_of_processes import state_of
 from pipeline.explaining.remedies import RULES
-from pipeline.explaining.slips import names_in, slips_of, slips_of_rule
+from pipeline.explaining.slips import names_in, slips_in, slips_of, slips_of_rule
 from pipeline.http.redirects import redirect
 from pipeline.publisher import publisher
 from pipeline.views import Views
@@ -951,6 +951,8 @@ def test_slips_and_what_looks_like_them(lines: str, is_told: bool) -> None:
     vars(tree)["lineno"] = 1  # as that of a view
     nodes, names = [*ast.walk(tree)], names_in(tree, print, dict)
     found = [told for rule in RULES["source"] for _, told in slips_of_rule(rule, nodes, names, ast.unparse)]
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    found += [told for node in nodes for told in slips_in(node, used)]
     assert len(found) == is_told, found
 
 

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from pipeline.between import parsed
-from pipeline.explaining.remedies import RULES
+from pipeline.explaining.remedies import NOTICES, RULES
 from pipeline.telling.words import is_of_the_site
 
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
@@ -168,6 +168,8 @@ def stands(pattern: str, found: re.Match[str], source: str) -> bool:
 def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
     """Yield what is wrong with one node of a source, which uses these names."""
     match node:
+        case ast.Expr(ast.Call(function)) if name := answer_of(function):
+            yield f"{name}(...) is made, and neither returned nor raised: it has no effect"
         case ast.Assign([target], ast.UnaryOp(ast.UAdd() | ast.USub(), operand) as value) if (
             target.end_col_offset == value.col_offset - 2 and operand.col_offset > value.col_offset + 1
         ):
@@ -183,6 +185,11 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             name = ast.unparse(walked)
             if any(name in changed_in(inner) for part in body for inner in ast.walk(part)) and not leaves(node):
                 yield f"{name} is changed while the loop walks it: a BTree leaves out keys. Walk list({name})"
+        case ast.Try(body, handlers) if any(changes(inner) for part in body for inner in ast.walk(part)):
+            for handler in handlers:
+                is_for_all = handler.type is None or ast.unparse(handler.type) in ("Exception", "BaseException")
+                if is_for_all and all(isinstance(one, (ast.Pass, ast.Continue)) for one in handler.body):
+                    yield NOTICES["swallowed"]
 
 
 def filled_in(node: ast.AST) -> ast.AST | None:
@@ -240,6 +247,15 @@ def name_of(node: ast.AST) -> str:
     return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
+def answer_of(function: ast.expr) -> str:
+    """Return the name of a function that makes an answer, which has to be returned or raised; "" for any other, and
+    for a method of Zope's response."""
+    name = name_of(function)
+    is_answer = name == "redirect" or (name.startswith("HTTP") and name[4:5].isupper())
+    is_method = isinstance(function, ast.Attribute) and name_of(function.value) in ("response", "self")
+    return name if (is_answer and not is_method) or (name == "render" and isinstance(function, ast.Name)) else ""
+
+
 def changed_in(node: ast.AST) -> list[str]:
     """Return the containers from which a node of a source takes keys, or to which it adds some."""
     if isinstance(node, ast.Delete):
@@ -247,6 +263,14 @@ def changed_in(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
         return [ast.unparse(node.func.value)]
     return []
+
+
+def changes(node: ast.AST) -> bool:
+    """Return whether a node of a source may change an object: it sets or deletes a part of one, or drops the result
+    of a call."""
+    if isinstance(node, (ast.Attribute, ast.Subscript)):
+        return isinstance(node.ctx, (ast.Store, ast.Del))
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
 
 
 def leaves(loop: ast.For) -> bool:
