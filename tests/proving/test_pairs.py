@@ -160,10 +160,12 @@ def test_a_secret_of_an_address_is_not_learnt__S25(url: str, is_known: bool) -> 
         ("/notes/the%20garden", "/?q=the+garden", True),
         ("/notes/tea", "/?q=tea", False),
         ("/notes/7", "/?q=7", False),
+        ("/ann", "/?back=ann", True),
+        ("/7", "/?back=/7", True),
     ],
 )
 def test_an_address_that_is_made_of_a_value(url: str, sent: str, is_made: bool) -> None:
-    """A value of three letters is in too many addresses by chance."""
+    """A value of three letters is in too many addresses by chance, unless it is the whole of one."""
     assert is_made_of(url, Asked("GET", sent)) is is_made
 
 

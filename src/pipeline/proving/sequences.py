@@ -300,7 +300,8 @@ def was_renamed(request: Asked, before: Sequence[Run], again: Sequence[Run]) -> 
 def is_made_of(url: str, request: Asked) -> bool:
     """Return whether a URL has a value of the fields of a request, such as the way back from a login."""
     fields = [*parse_qsl(urlsplit(request.url).query), *request.fields]
-    return any(len(str(value)) > 3 and str(value) in unquote(url) for _, value in fields)
+    told, given = unquote(url), [str(value) for _, value in fields]
+    return any((len(value) > 3 and value in told) or value.strip("/") == told.strip("/") != "" for value in given)
 
 
 def written(steps: Sequence[Asked]) -> str:
