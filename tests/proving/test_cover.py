@@ -157,3 +157,34 @@ def test_a_site_grows_by_what_adds_something_and_not_by_what_removes_it(proven: 
     with proof.loaded():
         assert proof.report.untried == []
         assert {proof.afresh(request).is_acknowledged for request in proof.requests} == {True}
+
+
+FURTHER = """
+from pipeline import redirect, view
+class Shop:
+    def __getitem__(self, name): return {"orders": Orders()}[name]
+class Orders:
+    def __getitem__(self, name): return {"7": Order()}[name]
+class Order: pass
+@view(context=Shop)
+def front(shop, request): return "<a href='/orders/'>orders</a>"
+@view(context=Orders)
+def orders(orders, request): return "<a href='/orders/7'>an order</a>"
+@view(context=Order)
+def order(order, request): return "<form action='/orders/7/@@note' method=post><input name=text></form>"
+@view(context=Order, name="note", methods=("POST",))
+def note(order, request, text: str): return redirect("/orders/7") if text else "nothing"
+@view(context=Order, name="cancel", methods=("POST",))
+def cancel(order, request): return redirect("/orders/")
+@view(context=Order, name="bill")
+def bill(order, request): return "a bill"
+"""
+
+
+def test_an_object_that_a_page_of_a_page_leads_to_has_its_views_tried(proven: Proven) -> None:
+    """No folder tells its names, as in a database of SQL, and no request has made it."""
+    root = traverse(root=lambda request: import_module("linked_shop").Shop())
+    proof = proven("linked_shop", FURTHER, errors(), forms(), root)
+    with proof.loaded():
+        assert proof.report.untried == []
+        assert [one.source for one in proof.requests if "note" in one.url] == ["a form of /orders/7"]

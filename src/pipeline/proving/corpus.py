@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain as chained
@@ -92,11 +92,11 @@ def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
         (row[2], kind_name(row[0]), kind_name(row[1]), row[3].function): Wanted(row) for row in rows(site, chains)
     }
     wanted = list(by_view.values())
-    forms: list[Asked] = []
+    forms: dict[Asked, None] = {}
     for way in dict.fromkeys(ways_of(chains)):
-        things = objects(site, way)
         pages: dict[str, Run] = {}
-        for get in (True, False):  # the pages have the forms
+        for get in (True, True, False):  # the pages have the forms, and lead to objects that no walk does
+            things = objects(site, way)
             asked_for = [one for one in wanted if one.row[2].startswith("GET ") is get]
             for one in [one for one in asked_for if not one.is_answered]:
                 for request in candidates(one.row, things, way, forms, site.models):
@@ -106,19 +106,24 @@ def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
                     if one.is_answered:
                         break
             if get:
-                forms += [form for url, run in pages.items() for form in forms_of(site.origin, url, run)]
                 note_linked(site, [one for one in asked_for if one.said == NO_OBJECT], pages)
+                for url, run in pages.items():
+                    forms |= dict.fromkeys(forms_of(site.origin, url, run))
     return wanted
 
 
-def note_linked(site: Site, wanted: Sequence[Wanted], pages: Mapping[str, Run]) -> None:
-    """Note requests for views of what pages lead to, and no walk from the root, such as static files."""
-    links = [link for url, run in pages.items() if wanted for link in links_of(site.origin, url, run)]
-    for request in [Asked("GET", link) for link in dict.fromkeys(links)]:
+def note_linked(site: Site, wanted: Sequence[Wanted], pages: dict[str, Run]) -> None:
+    """Note what pages lead to: the paths of objects, and requests for views of what no walk from the root finds,
+    such as static files. The pages of the latter are added."""
+    links = dict.fromkeys(link for url, run in pages.items() for link in links_of(site.origin, url, run))
+    site.made |= dict.fromkeys(urlsplit(link).path for link in links)
+    for request in [Asked("GET", link) for link in links if wanted]:
         run = site.afresh(request)
         for one in wanted:
             if run.status == 200 and any(view.function is one.row[3].function for view in run.views):
                 one.note(request, run)
+                if "html" in run.header("Content-Type"):
+                    pages[request.url] = run
 
 
 def rows(site: Site, chains: Sequence[Chain]) -> Iterator[Row]:
@@ -187,7 +192,7 @@ def address(path: str, obj: Any) -> str:
 
 
 def candidates(
-    row: Row, things: Things, way: Asked, forms: Sequence[Asked], models: Sequence[Any]
+    row: Row, things: Things, way: Asked, forms: Iterable[Asked], models: Sequence[Any]
 ) -> Iterator[Asked]:
     """Yield requests that may be answered by a view, the likeliest first."""
     context, request_type, key, view = row
