@@ -188,3 +188,33 @@ def test_an_object_that_a_page_of_a_page_leads_to_has_its_views_tried(proven: Pr
     with proof.loaded():
         assert proof.report.untried == []
         assert [one.source for one in proof.requests if "note" in one.url] == ["a form of /orders/7"]
+
+
+CODES = """
+from pipeline import view
+from webob.exc import HTTPBadRequest
+@view(context=object)
+def front(context, request):
+    return '<form method=post><input name="what" required><input name="code"><input name="note"></form>'
+@view(context=object, methods=("POST",))
+def save(context, request, what: str, code: str = "", note: str = ""):
+    if code or not what or not note:
+        raise HTTPBadRequest("a code that is not valid, or too little")
+    return "saved"
+"""
+
+
+def test_a_form_is_sent_without_what_may_be_left_out(proven: Proven) -> None:
+    """A code that is refused was sent with each order: not one order of the shop was tried."""
+    proof = proven("coded", CODES, errors(), forms(), traverse(root=lambda request: {}))
+    with proof.loaded():
+        assert proof.report.refused == []
+        assert proof.requests[-1].body == b"what=prove&code=&note=prove"
+
+
+def test_a_form_that_fails_is_chosen_before_one_that_is_refused(proven: Proven) -> None:
+    """What a view did outside of the databases made an error of the only form that was not refused."""
+    text = CODES.replace('return "saved"', 'raise LookupError("at the end")')
+    proof = proven("coded_wrongly", text, errors(), forms(), traverse(root=lambda request: {}))
+    with proof.loaded():
+        assert proof.requests[-1].body == b"what=prove&code=&note=prove"

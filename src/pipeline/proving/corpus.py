@@ -65,7 +65,8 @@ class Wanted:
     def __init__(self, row: Row) -> None:
         self.row = row
         self.request: Asked | None = None
-        """The request that has reached it, the first that was not refused if there is one."""
+        """The request that has reached it: the first that was answered, or else one that made an error, or was
+        refused."""
         self.is_answered = False
         """True if it has answered one without refusing it."""
         self.said = NO_OBJECT
@@ -79,7 +80,7 @@ class Wanted:
         """Note how a request was answered that may be one for the view. Return whether it has reached it."""
         is_reached = any(view.function is self.row[3].function for view in run.views)
         self.is_answered = is_reached and (run.status or 500) < 400
-        if is_reached and (self.request is None or self.is_answered):
+        if is_reached and (self.request is None or self.is_answered or run.is_error):
             self.request = request
         if is_reached or self.said == NO_OBJECT:
             self.said = f"{request} is answered {run.answer}"
@@ -219,6 +220,7 @@ def candidates(
         if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
             yield form
             yield as_named(form)
+            yield from emptied(form)
     is_nested = any(isinstance(value, (dict, list)) for _, value in fields)
     bodies = [*(bodies_for(view) if not fields else ()), (JSON, dict(fields)) if is_nested else (FORM, fields)]
     for url in urls:
@@ -240,6 +242,13 @@ def as_named(request: Asked) -> Asked:
         return PICTURE if isinstance(old, tuple) else next(told, YEAR) if old == "prove" else old
 
     return request.with_fields([(name, value(name, old)) for name, old in request.fields])
+
+
+def emptied(form: Asked) -> Iterator[Asked]:
+    """Yield a form without what a visitor may leave out, such as a code: each field by itself, and all of them."""
+    free = [name for name, value in form.fields if value in ("prove", *EXAMPLES.values())]
+    for left in (*([name] for name in free), free):
+        yield form.with_fields([(name, "" if name in left else value) for name, value in form.fields])
 
 
 def function_of(view: View) -> Any:
