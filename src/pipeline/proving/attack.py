@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -67,7 +66,7 @@ def attacks(site: Site, request: Asked, own: Run, users: Sequence[str] = ()) -> 
     """Try each attack on a view, or on a mounted application. Yield what is wrong, or "", with the request."""
     view = own.views[0] if own.views else None
     if view is not None:
-        yield from without_a_login(site, request, own, view)
+        yield from without_a_login(site, request, view)
     yield from open_to_others(site, request, own, users)
     if request.is_safe:
         site.afresh(request)
@@ -82,16 +81,13 @@ def attacks(site: Site, request: Asked, own: Run, users: Sequence[str] = ()) -> 
         yield from growing(site, longer)
 
 
-def without_a_login(site: Site, request: Asked, own: Run, view: View) -> Iterator[tuple[str, Asked]]:
+def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
     """Ask as an anonymous visitor."""
     needs = view.permission if view.permission != PUBLIC else None
     tried = request._replace(user=NOBODY)
     declared = (row[3] for row in site.views if row[3].permission)
     run, stored = site.afresh(tried), site.has_stored
     yield from ((what, tried) for what in failing(run))
-    is_kept = re.search(r"\b(public|s-maxage)\b", own.header("Cache-Control").lower())
-    if is_kept and own.user and own.status == 200 and own.body == site.afresh(request).body != run.body:
-        yield "S26: a page for one user says that a cache may give it to others", request
     if needs is not None and view in run.views:
         yield f"S1: an anonymous visitor reaches a view that needs {needs!r}", tried
     elif stored and view.permission is None and any((one.permission, one.methods) != READ for one in declared):
