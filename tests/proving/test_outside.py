@@ -190,6 +190,7 @@ from multiprocessing import Process
 from pipeline.staging import runs
 
 def spin():
+    os.nice(5)
     while True:
         pass
 
@@ -197,8 +198,8 @@ os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 others = [Process(target=spin, daemon=True) for _ in range(3)]
 for one in others:
     one.start()
-os.nice(5)
-runs.LONGEST, runs.LOOK, run, began = 1.0, 0.2, runs.Run(), time.monotonic()
+os.nice(10)
+runs.LONGEST, runs.LOOK, run, began = 0.6, 0.2, runs.Run(), time.monotonic()
 with suppress(runs.Hangs), runs.watched(run, "GET /"):
     while time.process_time() < float(sys.argv[1]):
         pass
@@ -207,12 +208,12 @@ print(time.monotonic() - began, run.hangs)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.5, 60])
+@pytest.mark.parametrize("seconds", [0.3, 60])
 def test_a_busy_machine_makes_no_finding_and_takes_none_away__S12(seconds: float, tmp_path: Path) -> None:
     """Three others have the one processor, and it has a tenth of it."""
     (tmp_path / "busy.py").write_text(BUSY)
     command = [sys.executable, str(tmp_path / "busy.py"), str(seconds)]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout.split()
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout.split()
     assert float(said[0]) > 2
     assert bool(said[1:]) is (seconds > 1)
 
