@@ -20,7 +20,7 @@ from pipeline.proving.links import CHANGED, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
 from pipeline.proving.values import EXAMPLES, FILES, HOSTILE, VALUES, is_markup
-from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, of_this_site
+from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, Tags, of_this_site
 from pipeline.staging.runs import LONGEST, Run
 from pipeline.staging.site import Site, quiet
 from pipeline.telling.secrets import is_secret
@@ -176,15 +176,17 @@ def with_other_words(site: Site, request: Asked) -> Iterator[tuple[str, Asked]]:
             continue
         left = repr(site.copies.values()).casefold()
         form: dict[str, Any] = {}
+        limited: set[str | None] = set()
         if page != request.source:
             asked = Asked("GET", page, user=request.user)
             shown = site.ask(asked)
             left += shown.body.decode("utf-8", "replace").casefold()
+            limited = {given.get("name") for _, given in Tags(shown.body).found if "maxlength" in given}
             form = next((dict(one.fields) for one in leading(site, asked, shown) if one[:2] == request[:2]), {})
         is_edited = any(value in form.get(name, "") for name, value in sent.items())
         for name, value in sent.items():
             is_old = form.get(name) == old[name] and (is_edited or old[name] not in (*EXAMPLES.values(), "prove"))
-            if value not in left and value.isalpha() and value[:9] in left:
+            if value not in left and value.isalpha() and value[:9] in left and name not in limited:
                 yield f"the field {name!r} is cut, and answered {run.status}: it had {len(value)} letters", tried
             elif value not in left and is_old:
                 yield f"the field {name!r} is dropped, and answered {run.status}", tried
