@@ -157,3 +157,64 @@ def test_a_site_grows_by_what_adds_something_and_not_by_what_removes_it(proven: 
     with proof.loaded():
         assert proof.report.untried == []
         assert {proof.afresh(request).is_acknowledged for request in proof.requests} == {True}
+
+
+FURTHER = """
+from pipeline import redirect, view
+class Shop:
+    def __getitem__(self, name): return {"orders": Orders()}[name]
+class Orders:
+    def __getitem__(self, name): return {"7": Order()}[name]
+class Order: pass
+@view(context=Shop)
+def front(shop, request): return "<a href='/orders/'>orders</a>"
+@view(context=Orders)
+def orders(orders, request): return "<a href='/orders/7'>an order</a>"
+@view(context=Order)
+def order(order, request): return "<form action='/orders/7/@@note' method=post><input name=text></form>"
+@view(context=Order, name="note", methods=("POST",))
+def note(order, request, text: str): return redirect("/orders/7") if text else "nothing"
+@view(context=Order, name="cancel", methods=("POST",))
+def cancel(order, request): return redirect("/orders/")
+@view(context=Order, name="bill")
+def bill(order, request): return "a bill"
+"""
+
+
+def test_an_object_that_a_page_of_a_page_leads_to_has_its_views_tried(proven: Proven) -> None:
+    """No folder tells its names, as in a database of SQL, and no request has made it."""
+    root = traverse(root=lambda request: import_module("linked_shop").Shop())
+    proof = proven("linked_shop", FURTHER, errors(), forms(), root)
+    with proof.loaded():
+        assert proof.report.untried == []
+        assert [one.source for one in proof.requests if "note" in one.url] == ["a form of /orders/7"]
+
+
+CODES = """
+from pipeline import view
+from webob.exc import HTTPBadRequest
+@view(context=object)
+def front(context, request):
+    return '<form method=post><input name="what" required><input name="code"><input name="note"></form>'
+@view(context=object, methods=("POST",))
+def save(context, request, what: str, code: str = "", note: str = ""):
+    if code or not what or not note:
+        raise HTTPBadRequest("a code that is not valid, or too little")
+    return "saved"
+"""
+
+
+def test_a_form_is_sent_without_what_may_be_left_out(proven: Proven) -> None:
+    """A code that is refused was sent with each order: not one order of the shop was tried."""
+    proof = proven("coded", CODES, errors(), forms(), traverse(root=lambda request: {}))
+    with proof.loaded():
+        assert proof.report.refused == []
+        assert proof.requests[-1].body == b"what=prove&code=&note=prove"
+
+
+def test_a_form_that_fails_is_chosen_before_one_that_is_refused(proven: Proven) -> None:
+    """What a view did outside of the databases made an error of the only form that was not refused."""
+    text = CODES.replace('return "saved"', 'raise LookupError("at the end")')
+    proof = proven("coded_wrongly", text, errors(), forms(), traverse(root=lambda request: {}))
+    with proof.loaded():
+        assert proof.requests[-1].body == b"what=prove&code=&note=prove"

@@ -127,3 +127,43 @@ def test_what_a_visitor_has_stored_is_found_behind_two_redirects_and_in_his_file
         found = [one.request for one in proof.attack().report.found if one.what.startswith("S7")]
     forks.close_all()
     assert found == ([] if is_escaped else ["POST /@@say", "POST /@@attach"])
+
+
+EDITED: dict[str, Any] = {"limit": "", "title": str, "phone": str}
+"""The limit of a text in the form below, and what is stored of its fields."""
+LOST: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "whole": ({}, []),
+    "in capitals": ({"title": str.upper}, []),
+    "cut": ({"title": lambda text: text[:20]}, ["the field 'title' is cut"]),
+    "cut where no browser sends more": ({"limit": "maxlength=20", "title": lambda text: text[:20]}, []),
+    "dropped": ({"phone": lambda text: ""}, ["the field 'phone' is dropped"]),
+    "of no use here": ({"title": lambda text: "", "phone": lambda text: ""}, []),
+}
+
+
+@view(context=set)
+def edit_form(context: Any, request: Any) -> str:
+    title, phone = (escape(str(request.zodb.root().get(name, ""))) for name in ("title", "phone"))
+    limit = EDITED["limit"]
+    return f"<form method=post><input name=title {limit} value='{title}'><input name=phone value='{phone}'></form>"
+
+
+@view(context=set, methods=("POST",))
+def edit(context: Any, request: Any, title: str = "", phone: str = "") -> Any:
+    root = request.zodb.root()
+    root["title"], root["phone"] = EDITED["title"](title), EDITED["phone"](phone)
+    root["saved"] = root.get("saved", 0) + 1
+    return redirect("/")
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_field_that_is_not_stored_whole_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed, expected = LOST[name]
+    for key, value in changed.items():
+        monkeypatch.setitem(EDITED, key, value)
+    elements = (zodb(uri="memory://edited"), errors(), transaction(), forms(), traverse(root=set))
+    proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), view="POST /$", cover=0.0)
+    with proof.loaded():
+        found = [one.what.partition(",")[0] for one in proof.attack().report.found]
+    forks.close_all()
+    assert found == expected

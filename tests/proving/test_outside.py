@@ -12,12 +12,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from pipeline.staging import runs
 from pipeline.staging.effects import Effects
-from pipeline.staging.runs import Run, sleep, watched
+from pipeline.staging.runs import Hangs, Run, sleep, watched
 from proving import outside
 
 pytestmark = pytest.mark.once
@@ -166,6 +168,54 @@ def test_a_request_that_hangs_is_ended_and_told__S12(view: str, ground: Ground) 
     assert ran.returncode == 1, ran.stderr
     assert "S12: it has not answered after" in ran.stdout and "outside.py, line" in ran.stdout, ran.stdout
     assert f"GET /{view}" in ran.stderr and "outside.py" in ran.stderr
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_a_request_that_waits_for_a_processor_does_not_hang(is_busy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one that waits for as long, and for something else, does."""
+    monkeypatch.setattr(runs, "LONGEST", 0.2)
+    monkeypatch.setattr(runs, "LOOK", 0.05, raising=False)
+    waits = {"1": 0.0}
+    monkeypatch.setattr(runs, "waits", lambda: {"1": time.monotonic()} if is_busy else waits, raising=False)
+    run = Run()
+    with suppress(Hangs), watched(run, "GET /"):
+        threading.Event().wait(0.6)
+    assert bool(run.hangs) is not is_busy
+
+
+BUSY = """
+import os, sys, time
+from contextlib import suppress
+from multiprocessing import Process
+from pipeline.staging import runs
+
+def spin():
+    os.nice(5)
+    while True:
+        pass
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+others = [Process(target=spin, daemon=True) for _ in range(3)]
+for one in others:
+    one.start()
+os.nice(10)
+runs.LONGEST, runs.LOOK, run, began = 0.6, 0.2, runs.Run(), time.monotonic()
+with suppress(runs.Hangs), runs.watched(run, "GET /"):
+    while time.process_time() < float(sys.argv[1]):
+        pass
+print(time.monotonic() - began, run.hangs)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.3, 60])
+def test_a_busy_machine_makes_no_finding_and_takes_none_away__S12(seconds: float, tmp_path: Path) -> None:
+    """Three others have the one processor, and it has a tenth of it."""
+    (tmp_path / "busy.py").write_text(BUSY)
+    command = [sys.executable, str(tmp_path / "busy.py"), str(seconds)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout.split()
+    assert float(said[0]) > 2
+    assert bool(said[1:]) is (seconds > 1)
 
 
 @pytest.mark.parametrize("seconds", [30.0, 0.01])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from pipeline.proving import pairs, sequences
 from pipeline.proving.pairs import orders, prove_pair
 from pipeline.proving.report import Report
 from pipeline.proving.sequences import Explorer, is_made_of, steps_from
+from pipeline.staging import runs
 from pipeline.staging.asked import Asked
 from pipeline.staging.runs import Run
 
@@ -108,6 +110,25 @@ def test_two_requests_at_the_same_time(name: str, monkeypatch: pytest.MonkeyPatc
     assert report.lines[0].runs == (1 if name == "one hangs" else 3)
 
 
+def test_two_requests_that_wait_for_a_processor_do_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "differences", tuple)
+    for module, name, value in ((runs, "LONGEST", 0.1), (pairs, "LONGEST", 0.1), (pairs, "LOOK", 0.02)):
+        monkeypatch.setattr(module, name, value, raising=False)
+    monkeypatch.setattr(runs, "waits", lambda: {"1": time.monotonic()}, raising=False)
+    report = Report("site.ini")
+    site: Any = Site(appends, (200, 200, BOTH))
+    quick = site.ask
+
+    def ask(request: Asked, run: Run | None = None) -> Run:
+        if run is not None:
+            time.sleep(0.3)
+        return quick(request, run)
+
+    site.ask = ask
+    prove_pair(site, FIRST, SECOND, report, 1)
+    assert report.found == []
+
+
 def test_what_two_requests_leave_behind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "differences", lambda: ("an object differs",))
     report = Report("site.ini")
@@ -139,10 +160,12 @@ def test_a_secret_of_an_address_is_not_learnt__S25(url: str, is_known: bool) -> 
         ("/notes/the%20garden", "/?q=the+garden", True),
         ("/notes/tea", "/?q=tea", False),
         ("/notes/7", "/?q=7", False),
+        ("/ann", "/?back=ann", True),
+        ("/7", "/?back=/7", True),
     ],
 )
 def test_an_address_that_is_made_of_a_value(url: str, sent: str, is_made: bool) -> None:
-    """A value of three letters is in too many addresses by chance."""
+    """A value of three letters is in too many addresses by chance, unless it is the whole of one."""
     assert is_made_of(url, Asked("GET", sent)) is is_made
 
 
@@ -193,3 +216,20 @@ def test_what_has_failed_is_not_asked_again(
     report = Report("site.ini")
     sequences.prove_sequences(site, [], report, most=3)
     assert report.found[0].count == (1 if is_left_out else 3)
+
+
+def test_a_later_sequence_with_a_finding_is_made_short_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one may need more requests. Each finding of a sequence has its own shortest one."""
+    steps = [Asked("GET", f"/{number}") for number in range(5)]
+    explorer = SimpleNamespace(known={"GET /": []}, runs=[Run()], given=(), welcome={})
+    found = iter([["lost"], ["lost", "other"]])
+    shortest = iter([steps[1:], steps[3:], steps[2:]])
+    explorer.runs[0].status = 200
+    explorer.explore = lambda: (steps, next(found))
+    explorer.shortest = lambda given, what: next(shortest) if given == steps else []
+    monkeypatch.setattr(sequences, "Explorer", lambda *given: explorer)
+    site: Any = Broken()
+    report = Report("site.ini")
+    sequences.prove_sequences(site, [], report, most=2)
+    plans = {one.what: one.plan.count(" then ") + 1 for one in report.found}
+    assert plans == {"lost": 2, "other": 3}

@@ -11,14 +11,16 @@ from typing import Any
 from unittest import mock
 from urllib.parse import quote, urlsplit
 
+from zope.interface import Interface
+
 from pipeline.interfaces import PUBLIC
 from pipeline.proving import values
 from pipeline.proving.corpus import OF_FORM
 from pipeline.proving.links import CHANGED, landed, leading
 from pipeline.proving.report import Report
-from pipeline.proving.rules import NOBODY, broken_invariants, failing, is_open
-from pipeline.proving.values import FILES, HOSTILE, VALUES, is_markup
-from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, of_this_site
+from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
+from pipeline.proving.values import EXAMPLES, FILES, HOSTILE, VALUES, is_markup
+from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, Tags, of_this_site
 from pipeline.staging.runs import LONGEST, Run
 from pipeline.staging.site import Site, quiet
 from pipeline.telling.secrets import is_secret
@@ -40,6 +42,7 @@ LONG = (*((part, "") for part in ("a", " ", "<", "(", "a@", "&#", "\n*")), ("a",
 MOST = {"GET": 6_000, "POST": 60_000}
 """Characters of a long value: those of a query have to pass the server."""
 
+ANOTHER_DAY = "2031-05-17"
 OTHERS: dict[str, Sequence[Any]] = {JSON: VALUES, MULTIPART: FILES}
 """Further values, by the type of a body."""
 BODIES = (b"null", b"[]", b'"prove"', b"1")
@@ -73,6 +76,7 @@ def attacks(site: Site, request: Asked, own: Run, users: Sequence[str] = ()) -> 
     yield from with_hostile_values(site, request, view)
     if not request.is_safe:  # a URL is in every log
         yield from with_a_secret(site, request, view)
+        yield from with_other_words(site, request)
     for longer in long_values(request, view):
         yield from growing(site, longer)
 
@@ -95,8 +99,8 @@ def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[st
 
 
 def open_to_others(site: Site, request: Asked, own: Run, users: Sequence[str]) -> Iterator[tuple[str, Asked]]:
-    """Ask as others for what belongs to one, and send a form as those whose page does not have it. Yield what is
-    wrong, or "", with the request.
+    """Ask as others for what belongs to one, send a form as those whose page does not have it, and follow the links
+    to further views of an object whose own page is refused to them. Yield what is wrong, or "", with the request.
 
     own    the run that has told whose it is
     users  further users, who may do nothing with what is another one's
@@ -104,16 +108,23 @@ def open_to_others(site: Site, request: Asked, own: Run, users: Sequence[str]) -
     page = Asked("GET", request.source.removeprefix(OF_FORM))
     # with headers of --user, the cookies of its page may be those of a login
     is_of_page = page.url != request.source and own.is_acknowledged and not (request.is_safe or site.headers)
-    for user in dict.fromkeys((STRANGER, NOBODY, *users)) if own.owners or is_of_page else ():
-        tried, others = request._replace(user=user), page._replace(user=user)
+    begin = f"{urlsplit(request.url).path.rstrip('/')}/"
+    below = [one for one in leading(site, request, own) if one.is_safe and one.url.startswith(begin)]
+    names = {row[3]: row[2].partition(" ")[2] for row in site.views if row[0] not in (None, Interface)}
+    for user in dict.fromkeys((STRANGER, NOBODY, *users)):
+        tried, others, who = request._replace(user=user), page._replace(user=user), user or "an anonymous visitor"
         if own.owners and user not in own.owners:
             yield is_open(site, own.owners, site.afresh(tried)), tried
         elif is_of_page and user not in (own.user or NOBODY, STRANGER):
             shown = leading(site, others, site.afresh(others))
             is_shown = any((one.method, one.url) == request[:2] for one in shown)
             is_stored = not is_shown and site.afresh(tried).is_acknowledged and site.has_stored
-            wrong = f"S1: {user or 'an anonymous visitor'} sends a form that the page does not show to him"
-            yield (wrong if is_stored else ""), tried
+            yield (f"S1: {who} sends a form that the page does not show to him" if is_stored else ""), tried
+        if below and own.user and begin != "/" and site.afresh(tried).status in REFUSED:
+            for link in (one._replace(user=user) for one in below):
+                run, name = site.afresh(link), urlsplit(link.url).path.removeprefix(begin).removeprefix("@@")
+                is_seen = run.status == 200 and name in [names.get(view) for view in run.views]
+                yield (f"S1: {who} sees what only a page that is refused to him leads to" if is_seen else ""), link
 
 
 def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
@@ -149,6 +160,46 @@ def with_hostile_values(site: Site, request: Asked, view: View | None) -> Iterat
             yield f"S8: a redirect goes where a value of the visitor says: {run.header('Location')}", tried
         else:
             yield "", tried
+
+
+def with_other_words(site: Site, request: Asked) -> Iterator[tuple[str, Asked]]:
+    """Send a form with new words, all at once or else one at a time, and look for each in what is stored and on the
+    page of the form."""
+    page = request.source.removeprefix(OF_FORM)
+    old = dict(request.fields)
+    new = {name: other(value, number) for number, (name, value) in enumerate(old.items()) if not is_secret(name)}
+    changed = {name: value for name, value in new.items() if value != old[name] and name not in request.tokens}
+    for sent in (changed, *({name: value} for name, value in changed.items() if len(changed) > 1)):
+        tried = request.with_fields([*{**old, **sent}.items()])
+        run = site.afresh(tried)
+        if not (run.is_acknowledged and site.has_stored):
+            continue
+        left = repr(site.copies.values()).casefold()
+        form: dict[str, Any] = {}
+        limited: set[str | None] = set()
+        if page != request.source:
+            asked = Asked("GET", page, user=request.user)
+            shown = site.ask(asked)
+            left += shown.body.decode("utf-8", "replace").casefold()
+            limited = {given.get("name") for _, given in Tags(shown.body).found if "maxlength" in given}
+            form = next((dict(one.fields) for one in leading(site, asked, shown) if one[:2] == request[:2]), {})
+        is_edited = any(value in form.get(name, "") for name, value in sent.items())
+        for name, value in sent.items():
+            is_old = form.get(name) == old[name] and (is_edited or old[name] not in (*EXAMPLES.values(), "prove"))
+            if value not in left and value.isalpha() and value[:9] in left and name not in limited:
+                yield f"the field {name!r} is cut, and answered {run.status}: it had {len(value)} letters", tried
+            elif value not in left and is_old:
+                yield f"the field {name!r} is dropped, and answered {run.status}", tried
+        if len(sent) == len(changed):
+            return
+    yield "", request
+
+
+def other(old: Any, number: int) -> Any:
+    """Return another word, or another date, for a field that has one; else the same value."""
+    is_word = isinstance(old, str) and "prove" in old.split()
+    word = f"prove{'abcdefghij'[number % 10] * 35}"
+    return word if is_word else ANOTHER_DAY if old == EXAMPLES["date"] else old
 
 
 def with_a_secret(site: Site, request: Asked, view: View | None) -> Iterator[tuple[str, Asked]]:

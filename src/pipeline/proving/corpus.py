@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain as chained
@@ -65,7 +65,8 @@ class Wanted:
     def __init__(self, row: Row) -> None:
         self.row = row
         self.request: Asked | None = None
-        """The request that has reached it, the first that was not refused if there is one."""
+        """The request that has reached it: the first that was answered, or else one that made an error, or was
+        refused."""
         self.is_answered = False
         """True if it has answered one without refusing it."""
         self.said = NO_OBJECT
@@ -79,7 +80,7 @@ class Wanted:
         """Note how a request was answered that may be one for the view. Return whether it has reached it."""
         is_reached = any(view.function is self.row[3].function for view in run.views)
         self.is_answered = is_reached and (run.status or 500) < 400
-        if is_reached and (self.request is None or self.is_answered):
+        if is_reached and (self.request is None or self.is_answered or run.is_error):
             self.request = request
         if is_reached or self.said == NO_OBJECT:
             self.said = f"{request} is answered {run.answer}"
@@ -92,11 +93,11 @@ def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
         (row[2], kind_name(row[0]), kind_name(row[1]), row[3].function): Wanted(row) for row in rows(site, chains)
     }
     wanted = list(by_view.values())
-    forms: list[Asked] = []
+    forms: dict[Asked, None] = {}
     for way in dict.fromkeys(ways_of(chains)):
-        things = objects(site, way)
         pages: dict[str, Run] = {}
-        for get in (True, False):  # the pages have the forms
+        for get in (True, True, False):  # the pages have the forms, and lead to objects that no walk does
+            things = objects(site, way)
             asked_for = [one for one in wanted if one.row[2].startswith("GET ") is get]
             for one in [one for one in asked_for if not one.is_answered]:
                 for request in candidates(one.row, things, way, forms, site.models):
@@ -106,19 +107,24 @@ def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
                     if one.is_answered:
                         break
             if get:
-                forms += [form for url, run in pages.items() for form in forms_of(site.origin, url, run)]
                 note_linked(site, [one for one in asked_for if one.said == NO_OBJECT], pages)
+                for url, run in pages.items():
+                    forms |= dict.fromkeys(forms_of(site.origin, url, run))
     return wanted
 
 
-def note_linked(site: Site, wanted: Sequence[Wanted], pages: Mapping[str, Run]) -> None:
-    """Note requests for views of what pages lead to, and no walk from the root, such as static files."""
-    links = [link for url, run in pages.items() if wanted for link in links_of(site.origin, url, run)]
-    for request in [Asked("GET", link) for link in dict.fromkeys(links)]:
+def note_linked(site: Site, wanted: Sequence[Wanted], pages: dict[str, Run]) -> None:
+    """Note what pages lead to: the paths of objects, and requests for views of what no walk from the root finds,
+    such as static files. The pages of the latter are added."""
+    links = dict.fromkeys(link for url, run in pages.items() for link in links_of(site.origin, url, run))
+    site.made |= dict.fromkeys(urlsplit(link).path for link in links)
+    for request in [Asked("GET", link) for link in links if wanted]:
         run = site.afresh(request)
         for one in wanted:
             if run.status == 200 and any(view.function is one.row[3].function for view in run.views):
                 one.note(request, run)
+                if "html" in run.header("Content-Type"):
+                    pages[request.url] = run
 
 
 def rows(site: Site, chains: Sequence[Chain]) -> Iterator[Row]:
@@ -187,7 +193,7 @@ def address(path: str, obj: Any) -> str:
 
 
 def candidates(
-    row: Row, things: Things, way: Asked, forms: Sequence[Asked], models: Sequence[Any]
+    row: Row, things: Things, way: Asked, forms: Iterable[Asked], models: Sequence[Any]
 ) -> Iterator[Asked]:
     """Yield requests that may be answered by a view, the likeliest first."""
     context, request_type, key, view = row
@@ -214,6 +220,7 @@ def candidates(
         if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
             yield form
             yield as_named(form)
+            yield from emptied(form)
     is_nested = any(isinstance(value, (dict, list)) for _, value in fields)
     bodies = [*(bodies_for(view) if not fields else ()), (JSON, dict(fields)) if is_nested else (FORM, fields)]
     for url in urls:
@@ -235,6 +242,13 @@ def as_named(request: Asked) -> Asked:
         return PICTURE if isinstance(old, tuple) else next(told, YEAR) if old == "prove" else old
 
     return request.with_fields([(name, value(name, old)) for name, old in request.fields])
+
+
+def emptied(form: Asked) -> Iterator[Asked]:
+    """Yield a form without what a visitor may leave out, such as a code: each field by itself, and all of them."""
+    free = [name for name, value in form.fields if value in ("prove", *EXAMPLES.values())]
+    for left in (*([name] for name in free), free):
+        yield form.with_fields([(name, "" if name in left else value) for name, value in form.fields])
 
 
 def function_of(view: View) -> Any:

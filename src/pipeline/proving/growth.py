@@ -110,7 +110,7 @@ def grown(site: Site, requests: Sequence[Asked]) -> list[str]:
             site.afresh(request).let_go()
         site.copies.reset()
         gc.collect()
-        looks.append(kept())
+        looks.append(kept(site))
     first, second, third = looks
     enough = TIMES * 4 // 5
     return [
@@ -120,9 +120,10 @@ def grown(site: Site, requests: Sequence[Asked]) -> list[str]:
     ]
 
 
-def kept() -> Counter[str]:
+def kept(site: Site) -> Counter[str]:
     """Return how much a process has of what should not become more."""
-    found = Counter({"the number of threads": threading.active_count()})
+    left = sum(map(os.path.exists, site.effects.made))
+    found = Counter({"the number of threads": threading.active_count(), "the number of temporary files": left})
     if os.path.isdir("/proc/self/fd"):
         found["the number of open files and sockets"] = len(os.listdir("/proc/self/fd"))
     for where, thing in variables():

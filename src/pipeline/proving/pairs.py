@@ -14,7 +14,7 @@ from pipeline.proving.noise import Noise
 from pipeline.proving.report import Report
 from pipeline.proving.rules import broken_invariants, differences, left_behind
 from pipeline.staging.asked import Asked
-from pipeline.staging.runs import LONGEST, Run
+from pipeline.staging.runs import LOOK, Patience, Run
 from pipeline.staging.site import Site
 
 Order = list[tuple[int, int]]
@@ -170,6 +170,8 @@ def run_both(site: Site, requests: Sequence[Asked], order: Order) -> tuple[Run, 
     threads = [threading.Thread(target=work, args=(me,), daemon=True) for me in (0, 1)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(LONGEST)
+    patience = Patience()
+    while any(thread.is_alive() for thread in threads) and not patience.is_over():
+        for thread in threads:
+            thread.join(LOOK)
     return runs

@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice
@@ -127,44 +127,39 @@ class Proof(Site):
 
     def faults(self, depth: int = 1, kinds: Sequence[str] = tuple(FAULTS)) -> Proof:
         """Try every fault at every point."""
-        prove_faults(self, self.requests, self.report, self.rules, depth, kinds, self.points)
-        return self._told("faults")
+        return self._judged(prove_faults, self.requests, self.rules, depth, kinds, self.points)
 
     def attack(self) -> Proof:
         """Ask as an outsider does: without a login, from another site, with hostile values."""
         linked = [one for one in self._linked(self.requests) if one.is_safe and one.fields]
         new = {(one.alike, *dict(one.fields)): one for one in linked if one not in self.requests}
         asked = [*self.requests, *(one for one in new.values() if re.search(self.view, str(one)))]
-        prove_attack(self, asked, self.report, self.users)
-        return self._told("attack")
+        return self._judged(prove_attack, asked, self.users)
 
     def links(self) -> Proof:
         """Follow the links and forms of the pages."""
-        prove_links(self, self.requests, self.report)
-        return self._told("links")
+        return self._judged(prove_links, self.requests)
 
     def sequences(self, most: int | None = None) -> Proof:
         """Try so many sequences of requests by several users; None: as many as the site asks for."""
-        prove_sequences(self, self.requests, self.report, self.users, most)
-        return self._told("sequences")
+        return self._judged(prove_sequences, self.requests, self.users, most)
 
     def growth(self) -> Proof:
         """Look for what a process has more of after the same requests."""
-        prove_growth(self, self.first, self.report)
-        return self._told("growth")
+        return self._judged(prove_growth, self.first)
 
     def crash(self) -> Proof:
         """End the process at each point."""
-        prove_crash(self, self.requests, self.report)
-        return self._told("crash")
+        return self._judged(prove_crash, self.requests)
 
     def pairs(self, most: int = SCHEDULES) -> Proof:
         """Run each pair of the requests that store something at the same time, in at most so many orders."""
-        prove_pairs(self, self.requests, self.report, most)
-        return self._told("pairs")
+        return self._judged(prove_pairs, self.requests, most)
 
-    def _told(self, judge: str) -> Proof:
-        """Say what a judge has found."""
+    def _judged(self, prove: Callable[..., None], asked: object, *options: object) -> Proof:
+        """Let one judge ask for something, and say what it has found."""
+        judge = prove.__name__.removeprefix("prove_")
+        prove(self, asked, self.report, *options)
         self._note_refused()
         lines = [line for line in self.report.lines if line.judge == judge]
         if self.report.follow and lines:

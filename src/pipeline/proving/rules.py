@@ -29,6 +29,8 @@ from pipeline.staging.site import Site
 
 NOBODY = ""
 """The user of an anonymous visitor, in the place of the user of the site."""
+REFUSED = (401, 403, 404)
+"""Statuses by which a user is sent away, who is then seldom the one to ask again."""
 GIVEN: dict[str, Callable[[Any], Any]] = {
     "root": attrgetter("root"),
     "session": attrgetter("sql"),

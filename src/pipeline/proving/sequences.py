@@ -15,7 +15,7 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.proving.corpus import OF_FORM
 from pipeline.proving.links import CHANGED, DEAD, landed, leading
 from pipeline.proving.report import Report
-from pipeline.proving.rules import NOBODY, broken_invariants, failing, is_open
+from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
 from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OWN, Asked, with_values
 from pipeline.staging.runs import Run
@@ -45,9 +45,9 @@ RATES = (0.0, 0.3, 0.5, 0.7)
 """Parts of the fields of a request that get other values."""
 KINDS = {"%7B": JSON, "%5B": JSON, "--": MULTIPART}
 """Types of other bodies than those of plain forms, by how they begin in the command of a finding."""
+SHORTENED = 3
+"""How many sequences with one finding are made as short as they can be; the shortest of them is told."""
 SAFE = ("GET ", "HEAD ")
-REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
-"""Statuses by which a user is sent away, who is then seldom the one to ask again."""
 NUMBERS = 8
 """How many numbers of the last pages are known: a stock, say, of which one more is ordered."""
 
@@ -75,9 +75,9 @@ def prove_sequences(
             if found and (last.hangs or last.is_error):  # it is not asked again
                 explorer.known.pop(steps[-1].alike, None)
             for what in found:
-                if not any((one.judge, one.what) == (line.judge, what) for one in report.found):
-                    steps = explorer.shortest(steps, what)
-                report.note(line, what, str(steps[-1]), last.answered_by, written(steps))
+                known = sum(one.count for one in report.found if (one.judge, one.what) == (line.judge, what))
+                shown = explorer.shortest(steps, what) if known < SHORTENED else steps
+                report.note(line, what, str(shown[-1]), last.answered_by, written(shown))
 
 
 class Explorer:
@@ -300,7 +300,8 @@ def was_renamed(request: Asked, before: Sequence[Run], again: Sequence[Run]) -> 
 def is_made_of(url: str, request: Asked) -> bool:
     """Return whether a URL has a value of the fields of a request, such as the way back from a login."""
     fields = [*parse_qsl(urlsplit(request.url).query), *request.fields]
-    return any(len(str(value)) > 3 and str(value) in unquote(url) for _, value in fields)
+    told, given = unquote(url), [str(value) for _, value in fields]
+    return any((len(value) > 3 and value in told) or value.strip("/") == told.strip("/") != "" for value in given)
 
 
 def written(steps: Sequence[Asked]) -> str:

@@ -77,8 +77,10 @@ MARK = "'\" prove=1 <i prove>"
 """A value that is markup in a text, in an attribute with and without quotes, and in a string of a script."""
 SCRIPT = "javascript:prove()"
 """A value that is a script where it is an address."""
-HOSTILE = (MARK, SCRIPT, "ž\r\nprove", "", "0", "-1", "9" * 30)
-"""The third one is what no header may have. The others are those of fields with a number, and of empty ones."""
+PATTERN = "{prove}%(prove)s${(["
+"""A value that neither a format, a template nor a regular expression takes."""
+HOSTILE = (MARK, SCRIPT, PATTERN, "ž\r\nprove", "", "0", "-1", "9" * 30)
+"""The fourth one is what no header may have. The others are those of fields with a number, and of empty ones."""
 FILE = ("prove.txt", "prove")
 """A file of a form: its name and its content."""
 PICTURE = ("prove.png", "prove")

@@ -15,8 +15,9 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from traceback import walk_stack
 from types import FrameType
 from typing import Any, NamedTuple
@@ -244,6 +245,34 @@ def joining(resource: Any) -> Any:
 
 LONGEST = 20.0
 """Seconds after which a request hangs."""
+LOOK = 1.0
+"""Seconds between two looks at a request that is at work."""
+
+
+class Patience:
+    """Counts the seconds of something that may hang. Those in which a thread of this process waits for a processor
+    do not count: on a busy machine others have it."""
+
+    def __init__(self) -> None:
+        self.spent, self.last, self.waits = 0.0, time.monotonic(), waits()
+
+    def is_over(self) -> bool:
+        """Return whether LONGEST seconds are over. It is to be asked at least every few seconds."""
+        last, before = self.last, self.waits
+        self.last, self.waits = time.monotonic(), waits()
+        waited = max((now - before.get(thread, 0.0) for thread, now in self.waits.items()), default=0.0)
+        self.spent += max(0.0, self.last - last - waited)
+        return self.spent >= LONGEST
+
+
+def waits() -> dict[str, float]:
+    """Return the seconds that each thread of this process has waited for a processor, where the system tells it."""
+    with suppress(OSError):  # it is not Linux, or a thread has just ended
+        return {
+            thread: int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[1]) / 1e9
+            for thread in os.listdir("/proc/self/task")
+        }
+    return {}
 
 
 @contextmanager
@@ -254,14 +283,17 @@ def watched(run: Run, request: str) -> Iterator[None]:
         return
 
     def strike(number: int, frame: FrameType | None) -> None:
+        if not patience.is_over():
+            return
         if not run.hangs:
             run.hangs = place(frame) or "code of a library"
             said = "".join(traceback.format_stack(frame, limit=12))
             print(f"\n{request[:300]} has not answered after {LONGEST:.0f} s:\n{said}", file=sys.stderr, flush=True)
         raise Hangs
 
+    patience = Patience()
     before, began = signal.signal(signal.SIGALRM, strike), time.monotonic()
-    left, each = signal.setitimer(signal.ITIMER_REAL, LONGEST, 1)  # again, for code that swallows any exception
+    left, each = signal.setitimer(signal.ITIMER_REAL, LOOK, LOOK)  # again, for code that swallows any exception
     try:
         yield
     finally:

@@ -25,7 +25,7 @@ from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of
 from pipeline.paste import Chain, Step
 from pipeline.promises import IInvariant, IOwnerOf, OwnerOf
-from pipeline.staging.asked import Asked, links_of
+from pipeline.staging.asked import Asked
 from pipeline.staging.copies import Copies
 from pipeline.staging.effects import OF_DATABASES, EffectRefused, Effects
 from pipeline.staging.runs import Gone, Run, joining, place, point, running, sleep, started, watched
@@ -68,7 +68,7 @@ class Site:
         self.owner_of: dict[Callable[..., Any], OwnerOf] = {}
         """Functions that tell the owner of the object of a view, by the function of the view."""
         self.made: dict[str, None] = {}
-        """The paths of objects that requests have made (Location), or that the page / or an answer links to."""
+        """The paths of objects that requests have made (Location), or that a page links to."""
         self._look: Callable[[Any], object] | None = None
         self._thread = threading.get_ident()
         self.succeeded: set[Callable[..., Any]] = set()
@@ -87,7 +87,8 @@ class Site:
             stack.enter_context(self.copies.in_use())
             stack.enter_context(watching_joins(joining))
             stack.enter_context(quiet())
-            stack.enter_context(Effects(self.refuse, self._is_ours, self.of_databases).refused())
+            self.effects = Effects(self.refuse, self._is_ours, self.of_databases)
+            stack.enter_context(self.effects.refused())
             stack.enter_context(mock.patch("time.sleep", sleep))
             found = self.load()
             if loader := sys.modules.get("chameleon.loader"):  # no cache of compiled templates is written
@@ -119,9 +120,8 @@ class Site:
         """Let what these requests store be part of the state before each run."""
         self.copies.thaw()
         for request in (*requests, Asked("GET", "/")):
-            run = self.ask(request)
-            urls = (run.header("Location"), *links_of(self.origin, request.url, run))
-            self.made |= dict.fromkeys(filter(None, (urlsplit(url).path for url in urls)))
+            if target := self.ask(request).header("Location"):
+                self.made[urlsplit(target).path] = None
         self.copies.freeze()
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
