@@ -267,12 +267,11 @@ class Patience:
 
 def waits() -> dict[str, float]:
     """Return the seconds that each thread of this process has waited for a processor, where the system tells it."""
-    with suppress(OSError):  # it is not Linux, or a thread has just ended
-        return {
-            thread: int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[1]) / 1e9
-            for thread in os.listdir("/proc/self/task")
-        }
-    return {}
+    found = {}
+    for file in Path("/proc/self/task").glob("*/schedstat"):  # of Linux
+        with suppress(OSError):  # the thread has just ended
+            found[file.parent.name] = int(file.read_text().split()[1]) / 1e9
+    return found
 
 
 @contextmanager
