@@ -1,4 +1,4 @@
-"""What the requests of both kinds of Zope sites need: their answer put on ours, and their steps noted."""
+"""Requests to both kinds of Zope sites: their answers are put on ours, and their steps are noted."""
 
 from __future__ import annotations
 
