@@ -18,7 +18,7 @@ TOP = Path(__file__).resolve().parent.parent
 LOCAL = {
     "pipeline_demo/text.py": {"tag": "title", "words": ["one", "two"]},
     "pipeline/elements/compress.py": {"types": ("text/*", "application/json")},
-    "pipeline/http/html_head.py": {"name": b"title"},
+    "pipeline/http/html_head.py": {"name": b"title", "text": b">"},
     "pipeline/tools/check.py": {"name": "debug", "slip": {"pattern": r"(?<!\S)\S++(?<=,)(?=\s|$)"}},
     "pipeline/proving/faults.py": {"points": ".*"},
     "pipeline/proving/proof.py": {"self": SimpleNamespace(view=".*")},

@@ -221,7 +221,7 @@ def test_paths_that_clients_invent_do_not_fill_the_memory() -> None:
     """Paths are kept once parsed: few, short, and none that is refused."""
     app = site()
     handler = inspect.getclosurevars(app.handler).nonlocals["next"]  # of errors
-    kept = inspect.getclosurevars(handler).nonlocals["known"].paths
+    kept = inspect.getclosurevars(handler).nonlocals["paths"]
     for number in range(3 * MOST_KEPT):
         assert ask(f"/a/{number}", app).status_int == 200
         assert len(kept) <= MOST_KEPT

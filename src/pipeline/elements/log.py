@@ -229,8 +229,7 @@ def _line(request: Request, response: Response, path: str, seconds: float) -> st
 
 
 def _json_line(request: Request, response: Response, path: str, seconds: float) -> str:
-    line: str = json_line(request, response, _asked(request.environ, path), seconds, LONGEST)
-    return line
+    return str(json_line(request, response, _asked(request.environ, path), seconds, LONGEST))
 
 
 def _asked(environ: dict[str, Any], path: str) -> str:

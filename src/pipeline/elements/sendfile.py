@@ -86,10 +86,8 @@ def _is_for_nginx(environ: dict[str, Any], response: Response) -> bool:
     names = [name.lower() for name, _ in response.headerlist if name.lower() != "set-cookie"]
     if not _KNOWN.issuperset(names) or len(set(names)) < len(names):
         return False
-    headers = response.headers
-    if response.conditional_response:
-        return precondition(environ, headers.get("ETag"), headers.get("Last-Modified")) is None
-    return True
+    validators = response.headers.get("ETag"), response.headers.get("Last-Modified")
+    return not response.conditional_response or precondition(environ, *validators) is None
 
 
 def _location_of(body: FileBody, tops: list[tuple[bytes, str]]) -> str | None:

@@ -120,11 +120,6 @@ class SessionCookies:
         last.closed = "a login or logout has begun a new one, which request.session returns"
 
 
-def begin_anew(request: SessionRequest, principal: str | None) -> None:
-    """Begin a new session at a login or logout."""
-    request.session_cookies.begin(request, principal)
-
-
 class SessionRequest(Request):
     """The attributes that ``session`` adds to a request."""
 
@@ -175,7 +170,7 @@ class SessionRequest(Request):
         "authenticate": "the check of a password may use the session",
         "traverse": "traversal hooks and views may use the session",
     },
-    new_session=begin_anew,
+    new_session=lambda request, principal: request.session_cookies.begin(request, principal),
 )
 def session(
     next: Handler,

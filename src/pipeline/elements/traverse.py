@@ -41,8 +41,7 @@ else:  # for cost alone: most paths lead somewhere
 
 
 def _facts(*, root: Callable[..., Any] | None, **options: Any) -> Facts:
-    find_root = root if root is None or takes_request(root) else lambda request: root()
-    return Facts(limits={414: ("max_segments", "max_query")}, walks=True, find_root=find_root)
+    return Facts(limits={414: ("max_segments", "max_query")}, walks=True, find_root=finder_of(root))
 
 
 @element(
@@ -75,20 +74,19 @@ def traverse(
     """
     if request_type is not None and not getattr(request_type, "extends", lambda _: False)(IRequest):
         raise ConfigurationError(f"traverse: the request_type {request_type!r} does not extend IRequest")
-    find_root = root if root is None or takes_request(root) else lambda request: root()
-    return _walking(next, find_root, Paths(max_segments), max_query, slash_redirect, request_type)
+    return _walking(next, finder_of(root), max_segments, max_query, slash_redirect, request_type)
 
 
 def _walking(
     next: Handler,
     root: Callable[..., Any] | None,
-    known: Paths,
+    max_segments: int,
     max_query: int,
     slash_redirect: bool,
     request_type: Any,
 ) -> Handler:
     """Return the handler of ``traverse``."""
-    paths, kinds = known.paths, KINDS
+    paths, kinds = dict[str, Path](), KINDS
 
     def traverse(request: Request, response: Response) -> None:
         environ = request.environ
@@ -97,7 +95,7 @@ def _walking(
         try:
             names, marked, slashed = paths[environ["PATH_INFO"]]
         except KeyError:
-            names, marked, slashed = known.parse(environ.get("PATH_INFO", ""))
+            names, marked, slashed = parse_and_keep(environ.get("PATH_INFO", ""), paths, max_segments)
         if request_type is not None:
             alsoProvides(request, request_type)
         if root is None:
@@ -144,21 +142,14 @@ LONGEST_KEPT = 200
 """Upper limits of the number and the bytes of parsed paths that are kept. Parsing one takes 0.8 microseconds."""
 
 
-class Paths:
-    """The cache of parsed paths."""
-
-    def __init__(self, max_segments: int) -> None:
-        self.max_segments = max_segments
-        self.paths: dict[str, Path] = {}
-
-    def parse(self, path: str) -> Path:
-        """Parse a path and keep it for the next request. Raise an HTTP exception if it is refused."""
-        parsed = parse(path, self.max_segments)
-        if len(path) <= LONGEST_KEPT:
-            if len(self.paths) >= MOST_KEPT:
-                self.paths.clear()
-            self.paths[path] = parsed
-        return parsed
+def parse_and_keep(path: str, paths: dict[str, Path], max_segments: int) -> Path:
+    """Parse a path and keep it for the next request. Raise an HTTP exception if it is refused."""
+    parsed = parse(path, max_segments)
+    if len(path) <= LONGEST_KEPT:
+        if len(paths) >= MOST_KEPT:
+            paths.clear()
+        paths[path] = parsed
+    return parsed
 
 
 def _leave_containers(request: Request, obj: Any, kind: int, name: str, ahead: Iterator[str]) -> tuple[Any, int]:
@@ -201,8 +192,10 @@ def _end_at_container(request: Request, obj: Any, slashed: bool, slash_redirect:
         request.lacks_slash = True
 
 
-def takes_request(factory: Callable[..., Any]) -> bool:
+def finder_of(root: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Return the function of a request that returns the root; None if a database offers the root."""
     try:
-        return bool(inspect.signature(factory).parameters)
+        takes_request = root is None or bool(inspect.signature(root).parameters)
     except (TypeError, ValueError):  # dict and other builtins have no signature
-        return False
+        takes_request = False
+    return root if takes_request or root is None else lambda request: root()

@@ -82,7 +82,6 @@ def restored(tags: str) -> str:
 
 
 VARY = ("Vary", "Accept-Encoding")
-CHECKED.add(VARY)
 
 
 def vary(response: AnyResponse, name: str = "Accept-Encoding") -> None:
@@ -91,8 +90,8 @@ def vary(response: AnyResponse, name: str = "Accept-Encoding") -> None:
     said = values_in(headers).get("vary")
     if said is None:
         headers.append(VARY if name == VARY[1] else ("Vary", name))
-    elif "*" not in said and name.lower() not in said.lower().replace(",", " ").split():
-        headers[:] = *without(headers, "vary"), ("Vary", f"{said}, {name}")
+    elif (wanted := _varying(said, name)) != said:
+        headers[:] = *without(headers, "vary"), ("Vary", wanted)
 
 
 def make_private(response: AnyResponse, *, unless_public: bool = False) -> None:
@@ -100,19 +99,31 @@ def make_private(response: AnyResponse, *, unless_public: bool = False) -> None:
 
     unless_public  whether an answer stays as it is that allows shared caches, as RFC 9111 section 3.5 has it
     """
-    control = values_in(response.headerlist).get("cache-control", "")
-    if not (unless_public and ("public" in control.lower() or "s-maxage" in control.lower())):
-        vary(response, "Cookie")
-        headers = response.headerlist
-        headers[:] = *without(headers, "cache-control"), _private(control)
+    headers = response.headerlist
+    said = values_in(headers)
+    control = said.get("cache-control", "")
+    if not (unless_public and control and _SHARED.search(control)):
+        headers[:] = *without(headers, "vary", "cache-control"), *_private(said.get("vary", ""), control)
 
 
-@lru_cache(maxsize=64)
-def _private(control: str) -> tuple[str, str]:
-    """Return the header that says so, given what it says. Most answers say the same."""
+_SHARED = re.compile("public|s-maxage", re.IGNORECASE)
+
+
+@lru_cache(maxsize=256)
+def _varying(said: str, name: str) -> str:
+    """Return the value of Vary that names another header, too. Most answers say the same."""
+    if "*" in said or name.lower() in said.lower().replace(",", " ").split():
+        return said
+    return f"{said}, {name}" if said else name
+
+
+@lru_cache(maxsize=256)
+def _private(varying: str, control: str) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a private answer, given what Vary and Cache-Control say."""
     words = [word for word in map(str.strip, control.split(",")) if word and word.lower() != "public"]
     is_private = not {"private", "no-store"}.isdisjoint(map(str.lower, words))
-    return "Cache-Control", ", ".join(words if is_private else ["private", *words])
+    control = ", ".join(words if is_private else ["private", *words])
+    return ("Vary", _varying(varying, "Cookie")), ("Cache-Control", control)
 
 
-CHECKED.update((("Vary", "Cookie"), _private("")))
+CHECKED.update((VARY, ("Vary", "Cookie, Accept-Encoding"), *_private("", ""), *_private(VARY[1], "")))

@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from webob.exc import HTTPNotFound
-from zope.interface import Interface, implementer
+from zope.interface import Interface
 
 from pipeline.http.conditional import CONDITIONS
 from pipeline.http.encodings import choose, vary
@@ -57,6 +57,7 @@ from pipeline.http.files import (
     validators_of,
 )
 from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace
+from pipeline.publishing import namespaces
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import CHECKED, HeaderList, Response, check_headers
 from pipeline.views import NOTES, Views
@@ -247,14 +248,10 @@ class Folder(UserDict[str, Any]):
     """A directory of resources on the way to a file: the directories and files in it by name. It has no view."""
 
 
-@implementer(INamespace)
-class Namespace:
+class Namespace(namespaces.Namespace):
     """``++resource++name`` and ``++resource++name@version``."""
 
     anywhere = True
-
-    def __init__(self, context: Any) -> None:
-        pass
 
     def step(self, request: Request, name: str) -> Folder:
         name, _, version = name.partition("@")
