@@ -89,26 +89,32 @@ class SignedCookie:
         sibling domain (RFC 6265bis section 4.1.3.2). Such a cookie has the path "/", so the name distinguishes the
         sites of one host.
         """
-        environ = request.environ
-        if environ["wsgi.url_scheme"] != "https":
+        if request.environ["wsgi.url_scheme"] != "https":
             return self.name
-        mounted = environ.get(MOUNTED, environ.get("SCRIPT_NAME", "")).encode(errors="replace")
+        mounted = _mounted(request).encode(errors="replace")
         name = f"__Host-{self.name}"
         return f"{name}-{hashlib.sha256(mounted).hexdigest()[:16]}" if mounted else name
 
     def set(self, request: Request, response: AnyResponse, text: str, name: str = "") -> None:
         """Set the cookie to a text that ``serializer.dumps`` returned. An empty text deletes the cookie."""
         make_private(response)
-        environ, https = request.environ, request.scheme == "https"
+        https = request.scheme == "https"
         response.set_cookie(
             name or self.name_for(request),
             text,
             max_age=self.age if text else 0,
-            path=(not https and _quoted(environ.get(MOUNTED, environ.get("SCRIPT_NAME", "")), _IN_A_PATH)) or "/",
+            path="/" if https else _quoted(_mounted(request), _IN_A_PATH) or "/",
             secure=https,
             httponly=True,
             samesite="Lax",
         )
+
+
+def _mounted(request: Request) -> str:
+    """Return the path of the application. A namespace at the start of a path, such as ``++lang++de``, is no part of
+    it."""
+    environ = request.environ
+    return str(environ.get(MOUNTED, environ.get("SCRIPT_NAME", "")))
 
 
 def refuse_other_keys(said: str, value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from webob import Response as AnyResponse
 
-from pipeline.http.header_lists import values_in, without
+from pipeline.http.header_lists import Headers, of_headers, values_in, without
 from pipeline.response import CHECKED, Response
 
 LONGEST_HEADER = 1_000
@@ -100,10 +100,7 @@ def make_private(response: AnyResponse, *, unless_public: bool = False) -> None:
     unless_public  whether an answer stays as it is that allows shared caches, as RFC 9111 section 3.5 has it
     """
     headers = response.headerlist
-    said = values_in(headers)
-    control = said.get("cache-control", "")
-    if not (unless_public and control and _SHARED.search(control)):
-        headers[:] = *without(headers, "vary", "cache-control"), *_private(said.get("vary", ""), control)
+    headers[:] = _private(headers, unless_public)
 
 
 _SHARED = re.compile("public|s-maxage", re.IGNORECASE)
@@ -117,13 +114,18 @@ def _varying(said: str, name: str) -> str:
     return f"{said}, {name}" if said else name
 
 
-@lru_cache(maxsize=256)
-def _private(varying: str, control: str) -> tuple[tuple[str, str], ...]:
-    """Return the headers of a private answer, given what Vary and Cache-Control say."""
+@of_headers
+def _private(headers: Headers, unless_public: bool) -> Headers:
+    """Return the headers of a private answer."""
+    said = values_in(headers)
+    control = said.get("cache-control", "")
+    if unless_public and _SHARED.search(control):
+        return tuple(headers)
     words = [word for word in map(str.strip, control.split(",")) if word and word.lower() != "public"]
-    is_private = not {"private", "no-store"}.isdisjoint(map(str.lower, words))
-    control = ", ".join(words if is_private else ["private", *words])
-    return ("Vary", _varying(varying, "Cookie")), ("Cache-Control", control)
+    if {"private", "no-store"}.isdisjoint(map(str.lower, words)):
+        words.insert(0, "private")
+    vary = "Vary", _varying(said.get("vary", ""), "Cookie")
+    return *without(headers, "vary", "cache-control"), vary, ("Cache-Control", ", ".join(words))
 
 
-CHECKED.update((VARY, ("Vary", "Cookie, Accept-Encoding"), *_private("", ""), *_private(VARY[1], "")))
+CHECKED.update((VARY, ("Vary", "Cookie, Accept-Encoding"), *_private((), False), *_private((VARY,), False)))
