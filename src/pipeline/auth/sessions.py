@@ -111,8 +111,7 @@ class SignedCookie:
 
 
 def _mounted(request: Request) -> str:
-    """Return the path of the application. A namespace at the start of a path, such as ``++lang++de``, is no part of
-    it."""
+    """Return the path of the application, without a namespace at the start of the path such as ``++lang++de``."""
     environ = request.environ
     return str(environ.get(MOUNTED, environ.get("SCRIPT_NAME", "")))
 

@@ -67,8 +67,8 @@ class Wanted:
         self.request: Asked | None = None
         """The request that has reached it: the first that was answered, or else one that made an error, or was
         refused."""
-        self.is_answered = False
-        """True if it has answered one without refusing it."""
+        self.is_answered = self.has_failed = False
+        """True if it has answered one without refusing it; if the request that is noted made an error."""
         self.said = NO_OBJECT
         """How a request was answered that was refused, or that has not reached it."""
 
@@ -80,8 +80,8 @@ class Wanted:
         """Note how a request was answered that may be one for the view. Return whether it has reached it."""
         is_reached = any(view.function is self.row[3].function for view in run.views)
         self.is_answered = is_reached and (run.status or 500) < 400
-        if is_reached and (self.request is None or self.is_answered or run.is_error):
-            self.request = request
+        if is_reached and (self.request is None or self.is_answered or run.is_error > self.has_failed):
+            self.request, self.has_failed = request, run.is_error
         if is_reached or self.said == NO_OBJECT:
             self.said = f"{request} is answered {run.answer}"
         return is_reached
