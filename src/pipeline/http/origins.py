@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -50,8 +51,9 @@ def mount_at(option: str, path: str) -> str:
 
 
 def mount_of(request: Request, paths: Iterable[str]) -> str | None:
-    """Return the first of some paths that a request is for, or that its path is below; None if there is none."""
-    asked = request.environ.get("PATH_INFO", "")
+    """Return the first of some paths that a request is for, or that its path is below; None if there is none.
+    Traversal, ``switch`` and Paste's URLMap take several slashes for one."""
+    asked = re.sub("//+", "/", request.environ.get("PATH_INFO", ""))
     return next((path for path in paths if asked == path or asked.startswith(path + "/")), None)
 
 
