@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from inis import ini_of
 from pipeline import Pipeline
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
+from pipeline.elements.keep import KeepRequest
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
@@ -218,3 +220,14 @@ def test_a_form_that_fails_is_chosen_before_one_that_is_refused(proven: Proven) 
     proof = proven("coded_wrongly", text, errors(), forms(), traverse(root=lambda request: {}))
     with proof.loaded():
         assert proof.requests[-1].body == b"what=prove&code=&note=prove"
+
+
+def test_a_page_that_is_kept_hides_no_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The objects are looked for again when pages lead to more: what answers then may be the page that was kept."""
+    monkeypatch.setattr(KeepRequest, "keep", 60)
+    order = ("zodb", "errors", "transaction", "keep", "traverse")
+    options = {"zodb": "uri = memory://kept\nroot = proving.any_site:stored"}
+    (tmp_path / "site.ini").write_text(ini_of(order, "proving.any_site", **options))
+    with Proof(str(tmp_path / "site.ini")).loaded() as proof:
+        report = proof.faults(kinds=[]).report
+        assert report.tried == report.views == 4, report.untried
