@@ -6,6 +6,7 @@ Debug mode tells them, or at least a page of the documentation does.
 from __future__ import annotations
 
 import importlib
+import locale
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -569,7 +570,9 @@ MISTAKES: dict[str, Mistake] = {
 
 @pytest.fixture(autouse=True)
 def databases() -> Iterator[None]:
+    before = locale.setlocale(locale.LC_ALL)  # one of the mistakes is to set it: later tests read files by it
     yield
+    locale.setlocale(locale.LC_ALL, before)
     close_all()
     sql_databases.close_all()
 
