@@ -96,6 +96,17 @@ def test_an_invariant_is_asked_after_each_request(site: Any, function: str, said
     assert all(what.startswith(one) for what, one in zip(whats, said, strict=True)), whats
 
 
+def test_an_invariant_is_asked_where_the_page_of_the_root_is_kept(site: Any) -> None:
+    """A page that was kept is not traversed: the invariants could not be asked, and that was told as a finding."""
+    ini = site("@invariant\ndef holds(root): return root.value >= -99\n")
+    path, keep = Path(ini), "\n[filter:keep]\nuse = egg:wsgi-pipeline#keep\n"
+    path.write_text(path.read_text().replace(" forms traverse", " forms keep traverse") + keep)
+    [module] = path.parent.glob("promised_*.py")
+    shown = '    return "<p>box'
+    module.write_text(module.read_text().replace(shown, f"    request.keep = 60\n{shown}"))
+    assert found(ini, "sequences", "links") == []
+
+
 @pytest.mark.parametrize("judge", ["crash", "pairs"])
 def test_an_invariant_is_asked_after_a_crash_and_after_both_ends_of_a_pair(site: Any, judge: str) -> None:
     whats = found(site("@invariant\ndef is_empty(root): return root.value == 0\n"), judge, view="put")

@@ -96,9 +96,8 @@ def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
     forms: dict[Asked, None] = {}
     for way in dict.fromkeys(ways_of(chains)):
         pages: dict[str, Run] = {}
-        things: Things = {}
         for get in (True, True, False):  # the pages have the forms, and lead to objects that no walk does
-            things |= objects(site, way)  # none if the page is a kept one by now
+            things = objects(site, way)
             asked_for = [one for one in wanted if one.row[2].startswith("GET ") is get]
             for one in [one for one in asked_for if not one.is_answered]:
                 for request in candidates(one.row, things, way, forms, site.models):

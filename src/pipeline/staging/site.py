@@ -137,6 +137,8 @@ class Site:
             request.environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
         if run.depth == 0:
             close_one(request, run)
+            if self._look is not None:  # a hook of this request alone, so that no kept page is the answer
+                request.traversal_hooks += (lambda *given: self,)
         if self._look is not None and (step.facts.walks or is_end):
             find_root = step.facts.find_root
             if find_root is not None:
