@@ -161,7 +161,7 @@ def test_a_field_that_is_not_stored_whole_is_found(name: str, monkeypatch: pytes
     changed, expected = LOST[name]
     for key, value in changed.items():
         monkeypatch.setitem(EDITED, key, value)
-    elements = (zodb(uri="memory://edited"), errors(), transaction(), forms(), traverse(root=set))
+    elements = (zodb(uri="memory://edited"), errors(), transaction(), forms(), traverse(root=lambda: set()))
     proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), view="POST /$", cover=0.0)
     with proof.loaded():
         found = [one.what.partition(",")[0] for one in proof.attack().report.found]
