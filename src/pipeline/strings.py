@@ -58,10 +58,7 @@ def convert(text: str, annotation: Any) -> Any:
             raise ValueError(f"{text!r} is not one of {', '.join(map(str, arguments))}")
         return text
     if origin is tuple:
-        words = text.split()
-        if odd := [word for word in words if word.strip(",") != word]:
-            raise ValueError(f"{odd[0]!r} has a comma: words are separated by white space")
-        return tuple(convert(word, arguments[0]) for word in words)
+        return tuple(convert(word, arguments[0]) for word in text.split())
     if origin is dict:
         return dict(_pairs(text))
     if annotation is Any or origin in (Callable, type) or annotation in (Callable, object):

@@ -464,7 +464,6 @@ def test_a_packer_that_fails_is_an_error_page(
     [
         ({"level": 0}, "must be from 1 to 9, not 0"),
         ({"level": 10}, "from 1 to 9"),
-        ({"types": ("text/html,text/css",)}, "'text/html,text/css': types are separated by white space"),
         ({"encodings": ("gzip", "lzma")}, "'lzma', which is not one of zstd, br, gzip"),
     ],
 )

@@ -93,7 +93,7 @@ def compress(
     bit (BREACH), to an attacker who sees the length and makes the visitor's browser send the text. Let such secrets
     differ with each page, or answer such pages with ``Cache-Control: no-transform``.
     """
-    _check_options(encodings, types, level)
+    _check_options(encodings, level)
     if not types:
         return next
     starts = {name: packer(level) for name, packer in PACKERS.items() if packer is not None}
@@ -157,12 +157,10 @@ def fitness_by(types: tuple[str, ...]) -> Callable[[Headers], int]:
     return fitness
 
 
-def _check_options(encodings: tuple[str, ...], types: tuple[str, ...], level: int) -> None:
-    """Raise OptionError for a level, an encoding or a type that cannot be used."""
+def _check_options(encodings: tuple[str, ...], level: int) -> None:
+    """Raise OptionError for a level or an encoding that cannot be used."""
     if not 1 <= level <= 9:
         raise OptionError(f"the option level must be from 1 to 9, not {level}")
-    if odd := [kind for kind in types if "," in kind]:
-        raise OptionError(f"the option types names {odd[0]!r}: types are separated by white space")
     for name in encodings:
         if name not in PACKERS:
             raise OptionError(f"the option encodings names {name!r}, which is not one of {', '.join(PACKERS)}")
