@@ -148,7 +148,8 @@ def shield(
 
     def shield(request: ShieldRequest, response: Response) -> None:
         plain, secure = usual
-        if at and (path := mount_of(request, at)) is not None:
+        # Traversal, switch and URLMap take several slashes for one.
+        if at and (path := mount_of(re.sub("//+", "/", request.environ.get("PATH_INFO", "")), at)) is not None:
             plain, secure = at[path]
             request.shield_policy = plain[0] if plain is not always else (content_policy[0], "")
         headers = secure if request.environ["wsgi.url_scheme"] == "https" else plain

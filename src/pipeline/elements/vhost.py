@@ -128,7 +128,7 @@ def vhost(
         if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(forwarding):
             unusual(request)
         if mounts:
-            request.cross_site = cross_site or mount_of(request, mounts) is not None
+            request.cross_site = cross_site or mount_of(request.environ.get("PATH_INFO", ""), mounts) is not None
         next(request, response)
 
     return Offers(vhost, cross_site=True) if cross_site else vhost

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -50,10 +49,8 @@ def mount_at(option: str, path: str) -> str:
     return path.encode().decode("latin-1")
 
 
-def mount_of(request: Request, paths: Iterable[str]) -> str | None:
-    """Return the first of some paths that a request is for, or that its path is below; None if there is none.
-    Traversal, ``switch`` and Paste's URLMap take several slashes for one."""
-    asked = re.sub("//+", "/", request.environ.get("PATH_INFO", ""))
+def mount_of(asked: str, paths: Iterable[str]) -> str | None:
+    """Return the first of some paths that is the path of a request, or above it; None if there is none."""
     return next((path for path in paths if asked == path or asked.startswith(path + "/")), None)
 
 
