@@ -62,9 +62,11 @@ def make_directories(uri: str) -> None:
     options = dict(parse_qsl(urlsplit(uri).query))
     if data_dir := options.get("data_dir"):
         make_file(f"{data_dir}/main.sqlite3")
-    if client := options.get("client"):  # the cache of ZEO is a file, which begins with a mark and a transaction id
+    if uri.startswith("zeo:") and (client := options.get("client")):  # then ZEO keeps its cache in a file
+        from ZEO.cache import ZEC_HEADER_SIZE, magic  # type: ignore[import-untyped]
+
         place = os.path.join(options.get("var", ""), f"{client}-{options.get('storage', 1)}.zec")
-        make_file(place, begin=b"ZEC3" + bytes(8))
+        make_file(place, begin=magic.ljust(ZEC_HEADER_SIZE, b"\0"))
     if (cache := options.get("cache_local_dir")) and os.stat(cache).st_mode & 0o077:
         log.warning("others may read %s, where RelStorage keeps what it has loaded: chmod 700 %s", cache, cache)
 
