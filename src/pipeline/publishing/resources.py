@@ -32,9 +32,9 @@ import os
 import re
 import stat
 import sys
+import zlib
 from collections import UserDict
-from collections.abc import Callable, Iterator
-from importlib import import_module
+from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -311,16 +311,29 @@ def unpacked(encoding: str, data: bytes) -> bytes:
 
     ImportError names the package that is missing.
     """
-    decompress: Callable[[bytes], bytes] = gzip.decompress
+    if encoding == "gzip":
+        try:
+            return gzip.decompress(data)
+        except (OSError, EOFError, zlib.error):
+            return b""
     if encoding == "br":
-        decompress = import_module("brotli").decompress
-    elif encoding == "zstd" and sys.version_info >= (3, 14):
-        decompress = import_module("compression.zstd").decompress
-    elif encoding == "zstd":
-        decompress = import_module("zstandard").ZstdDecompressor().decompressobj().decompress
+        import brotli
+
+        try:
+            return bytes(brotli.decompress(data))
+        except brotli.error:
+            return b""
+    if sys.version_info >= (3, 14):
+        from compression.zstd import ZstdError, decompress
+    else:
+        from zstandard import ZstdDecompressor, ZstdError
+
+        def decompress(data: bytes) -> bytes:
+            return ZstdDecompressor().decompressobj().decompress(data)
+
     try:
-        return bytes(decompress(data))
-    except Exception:  # each library has errors of its own
+        return decompress(data)
+    except ZstdError:
         return b""
 
 
