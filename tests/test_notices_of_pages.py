@@ -23,7 +23,7 @@ from paste.urlmap import URLMap
 from webob.exc import HTTPFound
 
 import asking
-from pipeline import Pipeline, Response, view
+from pipeline import Pipeline, Response, element, view
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
@@ -1593,3 +1593,23 @@ def test_a_model_that_is_made_of_the_whole_form(
     site = Pipeline(errors(debug=True), forms(), traverse(root=dict), publisher(scan=scan))
     assert asking.ask(site, "/", "POST", b"notes=a", CONTENT_TYPE=FORM_TYPE).text == "a"
     assert [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"] == []
+
+
+@element
+def mute(next: Any) -> Any:
+    """Passes on no request."""
+    return lambda request, response: None
+
+
+@element
+def brief(next: Any) -> Any:
+    """Answers in the place of the others."""
+    return lambda request, response: response.plain("200 OK", "ok")
+
+
+@pytest.mark.parametrize(("part", "told"), [(mute, ["has neither called next"]), (brief, [])])
+def test_an_empty_page_of_no_view_is_told(part: Any, told: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    site = Pipeline(errors(debug=True), forms(), traverse(root=dict), part(), publisher(scan=(__name__,)))
+    assert asking.ask(site, "/").status == 200
+    found = [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]
+    assert len(found) == len(told) and all(words in notice for words, notice in zip(told, found, strict=True))

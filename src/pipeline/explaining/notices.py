@@ -27,7 +27,7 @@ from pipeline.explaining.slips import classes_of, fields_of, nodes_of, seems_to_
 from pipeline.options import resolve
 from pipeline.publishing.steps import has_item
 from pipeline.request import SAFE_METHODS
-from pipeline.response import Response
+from pipeline.response import OK, Response
 from pipeline.telling.words import place_of
 
 log = logging.getLogger("pipeline.notices")
@@ -104,6 +104,8 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
         found += () if is_safe else kept_objects(view.function, connections)
         place = place_of(view.function) if found else ""
         yield from (f"{place}: {notice}" for notice in found)
+    elif request.views is not None and response.blocks == () and response.status_line is OK:
+        yield NOTICES["no answer"]
     called = view or request.views is None  # the code of ``pipeline shell`` takes the place of a view
     for session in sessions_of(request):
         yield from session.info.get("pipeline.notices", ())
