@@ -8,11 +8,12 @@ from itertools import chain
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pipeline.declared import is_async
 from pipeline.http.bodies import give_length
 from pipeline.http.files import FileBody
 from pipeline.http.origins import guard_end
 from pipeline.http.redirects import of_foreign
-from pipeline.interfaces import Handler, WSGIApp
+from pipeline.interfaces import ConfigurationError, Handler, WSGIApp
 from pipeline.options import on_demand
 from pipeline.request import SAFE_METHODS, Request
 from pipeline.response import HeaderList, Response
@@ -52,6 +53,8 @@ def foreign(app: WSGIApp) -> Handler:
     A request that an app has got by an unsafe method is not tried again, unless the app is known to be repeatable
     (``pipeline.mounting.repeatable``): the pipeline does not know whether the app has committed by itself (R2a).
     """
+    if is_async(app):
+        raise ConfigurationError(f"{app!r:.200} is an ASGI app, and a pipeline takes a WSGI app: a2wsgi.ASGIMiddleware makes it one")
     take_over = taking_over(app)
 
     def foreign(request: Request, response: Response) -> None:

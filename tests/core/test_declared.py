@@ -347,3 +347,15 @@ def test_a_policy_that_cannot_be_asked_is_refused(policy: Any, wrong: str) -> No
 
 def test_a_policy_that_can_be_asked_is_not() -> None:
     assert ask(Pipeline(authenticate(check=two_and_more, policy=Whole), end())).status == 200
+
+
+class AsgiApp:
+    """An application of FastAPI, Starlette or Litestar."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+
+@pytest.mark.parametrize("app", [AsgiApp(), AsgiApp().__call__])
+def test_an_asgi_app_is_refused(app: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is an ASGI app, and a pipeline takes a WSGI app"):
+        Pipeline(errors(), app)
