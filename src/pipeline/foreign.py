@@ -54,7 +54,8 @@ def foreign(app: WSGIApp) -> Handler:
     (``pipeline.mounting.repeatable``): the pipeline does not know whether the app has committed by itself (R2a).
     """
     if is_async(app):
-        raise ConfigurationError(f"{app!r:.200} is an ASGI app, and a pipeline takes a WSGI app: a2wsgi.ASGIMiddleware makes it one")
+        said = "is an ASGI app, and a pipeline takes a WSGI app: a2wsgi.ASGIMiddleware makes it one"
+        raise ConfigurationError(f"{app!r:.200} {said}")
     take_over = taking_over(app)
 
     def foreign(request: Request, response: Response) -> None:
