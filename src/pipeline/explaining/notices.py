@@ -200,7 +200,7 @@ def sessions_of(request: Any) -> list[Any]:
 
 
 def misspelt(what: str, one: Any) -> Iterator[str]:
-    """Yield the attributes that were set on the request or the response and that it does not have, if one has nearly
+    """Yield the attributes that were set on a request or a response and that it does not have, if one has nearly
     that name."""
     known = names_of(one.__class__)
     for name in one.__dict__.keys() - known:
