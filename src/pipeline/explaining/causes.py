@@ -22,7 +22,7 @@ from pipeline.http.error_pages import text_of
 from pipeline.http.forwarding import READER, form_of_path
 from pipeline.http.origins import CrossSiteRequest
 from pipeline.http.tracebacks import chain_of
-from pipeline.telling.installed import providers
+from pipeline.telling.descriptions import providers
 from pipeline.telling.secrets import told_option
 from pipeline.telling.words import header_name, line_of_the_site, place_of, short, texts_of
 from pipeline.views import View

@@ -78,8 +78,10 @@ def told_of(request: Any, error: Exception) -> tuple[Cause, Ways]:
         way = passed(request, error)
     except Exception:
         way = passed(request, error, reads=False)
-    if not way.parts:
-        return unplaced(error), []
+    if not way.parts:  # no element has met it
+        frames = traceback.extract_tb(error.__traceback__)
+        where = line_of_the_site(error) or (f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "")
+        return Cause(where, f"{type(error).__name__}: {text_of(error)}", remedy_of(error)), []
     ways = list(ways_of(way.walk, way.look))
     if way.walk is not None and way.walk.cause is not None:
         return of_zope(way.walk, 500), ways
@@ -88,13 +90,6 @@ def told_of(request: Any, error: Exception) -> tuple[Cause, Ways]:
     ini = ini_of(request)
     directory = Path(ini).parent if ini else Path.cwd()
     return of_error(Failure(error, way.parts[-1], way.parts, way.walk, way.look, directory)), ways
-
-
-def unplaced(error: Exception) -> Cause:
-    """Return the cause of an error that no element has met."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = line_of_the_site(error) or (f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "")
-    return Cause(where, f"{type(error).__name__}: {text_of(error)}", remedy_of(error))
 
 
 def lines_of(cause: Cause, ways: Ways) -> Iterator[str]:

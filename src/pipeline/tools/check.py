@@ -32,9 +32,9 @@ from pipeline.options import resolve
 from pipeline.paste import Chain, Step, refuse_unadded
 from pipeline.rendering import with_render
 from pipeline.request import SAFE_METHODS
+from pipeline.telling.descriptions import providers
 from pipeline.telling.errors import in_one_line, is_ours
 from pipeline.telling.findings import Finding, Level, of_error, put_findings, put_json
-from pipeline.telling.installed import providers
 from pipeline.telling.words import place_of, written
 from pipeline.tools.shell import in_site
 
