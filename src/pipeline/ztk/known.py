@@ -46,11 +46,11 @@ PUBLICATION: dict[str, dict[str, tuple[Chain, ...]]] = {
 """The short ways by name, each with the hooks of a publication that it replaces, and the classes that may define
 them. A hook that stands on a publication itself is called."""
 REQUEST: dict[str, dict[str, tuple[Chain, ...]]] = {
-    "steps": {
-        "traverse": (HTTP_REQUEST, BROWSER_REQUEST),
-        **dict.fromkeys(("setTraversalStack", "getTraversalStack"), ((BaseRequest,),)),
-    },
-    "browser": {"traverse": (BROWSER_REQUEST,)},
+    "steps": dict(
+        dict.fromkeys(("setTraversalStack", "getTraversalStack"), ((BaseRequest,),)),
+        traverse=(HTTP_REQUEST, BROWSER_REQUEST),
+    ),
+    "browser": dict.fromkeys(("traverse",), (BROWSER_REQUEST,)),
     "retries": {**dict.fromkeys(("supportsRetry", "retry"), (HTTP_REQUEST,)), "retry_max_count": ((HTTPRequest,),)},
 }
 """The hooks of a request that a short way replaces."""
