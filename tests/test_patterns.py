@@ -22,7 +22,7 @@ LOCAL = {
     "pipeline/tools/check.py": {"name": "debug", "slip": {"pattern": r"(?<!\S)\S++(?<=,)(?=\s|$)"}},
     "pipeline/proving/faults.py": {"points": ".*"},
     "pipeline/proving/proof.py": {"self": SimpleNamespace(view=".*")},
-    "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
+    "pipeline/switch.py": {"words": ["text/*", "*.png", "a*[?]b*c"]},
     "pipeline/checking/servers.py": {"section": "server:main"},
     "pipeline/checking/templates.py": {"slip": {"pattern": r"<textarea[^<>]*>\s+\{\{"}},
     "pipeline/explaining/slips.py": {

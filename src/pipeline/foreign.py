@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from pipeline.declared import is_async
 from pipeline.http.bodies import give_length
@@ -136,7 +136,7 @@ def taking_over(app: WSGIApp) -> Handler:
 
         def start_response(status: str, headers: HeaderList, exc_info: Any = None) -> Any:
             if exc_info and started and (written or answered):
-                _reraise(exc_info)
+                raise exc_info[1].with_traceback(exc_info[2])
             if started and not exc_info:
                 raise RuntimeError(f"{app!r} called start_response twice (PEP 3333)")
             started[:] = [(status, list(headers))]
@@ -208,7 +208,3 @@ def _begun(body: Any, started: list[Any], written: Written) -> Any:
     while not started and (block := next(blocks, None)) is not None:
         first.append(block)
     return chain(written, filter(None, first), blocks)
-
-
-def _reraise(exc_info: Any) -> NoReturn:
-    raise exc_info[1].with_traceback(exc_info[2])

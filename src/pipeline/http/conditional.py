@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_tz
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from time import time as clock
 from typing import Any
@@ -182,14 +182,11 @@ def _seconds(date: str | None) -> int | None:
 
 @lru_cache(maxsize=256)
 def _seconds_of(date: str) -> int | None:
-    parsed = parsedate_tz(date)
-    if parsed is None:
-        return None
     try:
-        moment = datetime(*parsed[:6], tzinfo=UTC)
+        moment = parsedate_to_datetime(date)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
         return None
-    return int(moment.timestamp()) - (parsed[9] or 0)
 
 
 def _refuse(response: Response, status: str, text: str) -> list[bytes]:

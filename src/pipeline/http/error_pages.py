@@ -24,9 +24,8 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.http import debug_key
-from pipeline.http.accept import accepted, bounded
 from pipeline.http.content_policy import page_policy
-from pipeline.http.encodings import vary
+from pipeline.http.encodings import accepted, bounded, vary
 from pipeline.http.exceptions import adopt_exception
 from pipeline.http.header_lists import values_in, without
 from pipeline.http.tracebacks import chain_of, shortened, traceback_of

@@ -19,7 +19,7 @@ from AccessControl.ZopeSecurityPolicy import getRoles
 from Acquisition import aq_base, aq_chain, aq_inner, aq_parent
 from zExceptions import Forbidden, NotFound, Redirect, Unauthorized
 from zope.component import getSiteManager
-from zope.interface import Interface, providedBy
+from zope.interface import Interface
 from zope.publisher.interfaces import IPublishTraverse
 from zope.publisher.interfaces import NotFound as ToolkitNotFound
 from zope.traversing.interfaces import ITraversable
@@ -30,7 +30,7 @@ from ZPublisher.BeforeTraverse import __file__ as HOOK_FILE
 
 from pipeline.explaining.walking import Taken, Walk, near
 from pipeline.telling.words import kind_name, line_of_the_site, place_of, short
-from pipeline.toolkit.pages import bare_class, called, dotted, template_of
+from pipeline.toolkit.pages import bare_class, called, dotted, lookup, template_of
 
 log = logging.getLogger("pipeline.zope")
 
@@ -260,10 +260,6 @@ def found_in(ob: Any, name: str, zope: Any) -> str:
         if name[:1] != "_" and hasattr(aq_base(above), name):
             return f"acquired from {path_of(above)}, which the path has passed"
     return GETITEM if hasattr(bare, "__getitem__") else NOTHING
-
-
-def lookup(ob: Any, zope: Any, wanted: Any, name: str = "") -> Any:
-    return getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), wanted, name)
 
 
 def others(name: str, ob: Any, zope: Any) -> Iterator[tuple[Any, str]]:
