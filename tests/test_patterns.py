@@ -35,10 +35,11 @@ PLACES = (TOP / "src", TOP / "examples" / "demo" / "src")
 FOUND = [pattern for place in PLACES for pattern in patterns(place, LOCAL)]
 RULES = tomllib.loads((TOP / "src/pipeline/explaining/rules.toml").read_text("utf-8"))
 RULES |= tomllib.loads((TOP / "src/pipeline/checking/templates.toml").read_text("utf-8"))
+ACCEPTED = (("input", "fullmatch"), ("header", "fullmatch"))
 IN_TOML = [
     Pattern(f"{table} {number} {key}", WORD.sub("name|other", text), 0, (method,))
-    for table, method in (("source", "search"), ("text", "search"), ("input", "fullmatch"), ("slip", "finditer"))
-    for number, rule in enumerate(RULES[table].values() if table == "input" else RULES[table])
+    for table, method in (("source", "search"), ("text", "search"), ("slip", "finditer"), *ACCEPTED)
+    for number, rule in enumerate(RULES[table].values() if (table, method) in ACCEPTED else RULES[table])
     for key in ("pattern", "beside", "unless")
     for text in ([rule[key] if key == "pattern" else GROUP.sub("name", rule[key])] if key in rule else ())
 ]
