@@ -75,7 +75,7 @@ def cors(
             if exposed:
                 response.headers["Access-Control-Expose-Headers"] = exposed
         if rules.by_name:
-            vary(response, "Origin")
+            vary(response.headerlist, "Origin")
 
     return cors
 

@@ -9,6 +9,7 @@ from webob.exc import HTTPException
 
 from pipeline.composition import Offers, element
 from pipeline.http import debug_key
+from pipeline.http.encodings import make_private
 from pipeline.http.error_pages import (
     DebugRequest,
     Problem,
@@ -97,6 +98,13 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
 
 
 def answer_error(request: ErrorsRequest, response: Response, error: Exception) -> None:
+    """Answer an error, for the user alone if there is one: ``authenticate`` does not see this answer (S26)."""
+    choose_answer(request, response, error)
+    if request.principal is not None:
+        make_private(response, unless_public=True)
+
+
+def choose_answer(request: ErrorsRequest, response: Response, error: Exception) -> None:
     """Answer an error: with the answer that it carries, with its error view, or with the built-in page."""
     before = request.response_before
     response.restore(before)

@@ -10,7 +10,7 @@ from typing import Any
 from webob import Response as AnyResponse
 
 from pipeline.http.header_lists import Headers, of_headers, values_in, without
-from pipeline.response import CHECKED, Response
+from pipeline.response import CHECKED, HeaderList, Response
 
 LONGEST_HEADER = 1_000
 """Upper limit of the characters of an Accept-Encoding (S12). A longer one is ignored."""
@@ -84,9 +84,8 @@ def restored(tags: str) -> str:
 VARY = ("Vary", "Accept-Encoding")
 
 
-def vary(response: AnyResponse, name: str = "Accept-Encoding") -> None:
-    """Say that the answer depends on a header of the request."""
-    headers = response.headerlist
+def vary(headers: HeaderList, name: str = "Accept-Encoding") -> None:
+    """Say in the headers of an answer that it depends on a header of the request."""
     said = values_in(headers).get("vary")
     if said is None:
         headers.append(VARY if name == VARY[1] else ("Vary", name))
