@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -32,7 +33,7 @@ class SessionTooLarge(ValueError):
     """A session that is too large for its cookie. The message names its keys."""
 
 
-class SessionData(MutableMapping[str, Any]):
+class SessionData(UserDict[str, Any]):
     """The data of a visitor: names and JSON values. A value may be changed in place, such as a list."""
 
     def __init__(self, data: dict[str, Any], messages: list[str], closed: str, owner: str | None) -> None:
@@ -64,9 +65,6 @@ class SessionData(MutableMapping[str, Any]):
         if self.closed:
             raise RuntimeError(f"the session cannot be changed any more: {self.closed}")
 
-    def __getitem__(self, name: str) -> Any:
-        return self.data[name]
-
     def __setitem__(self, name: str, value: Any) -> None:
         self.refuse_closed()
         if not isinstance(name, str) or not name:
@@ -77,11 +75,7 @@ class SessionData(MutableMapping[str, Any]):
         self.refuse_closed()
         del self.data[name]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.data)
-
-    def __len__(self) -> int:
-        return len(self.data)
+    __ior__: Any = None  # that of a UserDict would write past the methods above
 
     def __repr__(self) -> str:
         return f"<session of {', '.join(self.data) or 'no data'}>"
@@ -194,8 +188,8 @@ def session(
 
     ``request.session`` is a mapping of names to JSON values. ``request.flash("Saved.")`` keeps a message, and
     ``request.take_messages()`` returns the messages, each of them once. Both are kept in a signed cookie, which the
-    visitor can read but not change. A request that uses neither of them gets no cookie, and no header either. A stream
-    is private for a visitor with a session, unless its view says ``public``: it may read the session later.
+    visitor can read but not change. A request that uses neither of them gets no cookie, and no header. But a
+    stream for a visitor with a session is private, unless its view says ``public``: it may read the session later.
 
     The data belongs to the principal, or to the visitor who is not logged in, and no other principal sees it (S21).
     Before the request is identified, the session is that of a visitor who is not logged in.

@@ -26,13 +26,10 @@ _RANGE = re.compile(r"bytes[ \t]*+=[ \t,]*+([0-9]*+)[ \t]*+-[ \t]*+([0-9]*+)[ \t
 _OF_THE_BYTES = ("content-digest", "content-length", "content-md5")
 """Headers that are those of the bytes that are sent (RFC 9530), and not of the whole."""
 _OF_THE_BODY = (
-    *("content-disposition", "content-encoding", "content-language", "content-range", "content-type"),
     *_OF_THE_BYTES,
+    *("content-disposition", "content-encoding", "content-language", "content-range", "content-type"),
 )
-_OF_THE_WHOLE = (
-    *("cache-control", "digest", "etag", "expires", "last-modified", "repr-digest"),
-    *_OF_THE_BODY,
-)
+_OF_THE_WHOLE = (*_OF_THE_BODY, "cache-control", "digest", "etag", "expires", "last-modified", "repr-digest")
 
 CONDITIONS = (
     "HTTP_IF_MATCH",
