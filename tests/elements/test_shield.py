@@ -145,6 +145,25 @@ def test_a_view_allows_more_for_its_own_answer() -> None:
     assert "img-src" in answered(view, report_only=True).headers[REPORTED]
 
 
+@pytest.mark.parametrize("asked", ["csp_nonce", "allow_source"])
+def test_a_further_policy_of_a_view_does_not_take_the_place_of_the_first(asked: str) -> None:
+    """A browser obeys both (CSP, section 3.1)."""
+
+    def view(request: ShieldRequest, response: Response) -> None:
+        response.headers.add(CSP, "img-src 'none'; frame-src 'none'")
+        for _ in range(2):
+            found = getattr(request, asked)
+            if callable(found):
+                found("img-src", "https://tiles.example.com")
+
+    @element
+    def end() -> Any:
+        return view
+
+    first, second = ask(Pipeline(shield(), end())).headers.getall(CSP)
+    assert first.startswith(USUAL) and "frame-src 'none'" in second
+
+
 @pytest.mark.parametrize("word", ["x; script-src *", "x *", "x\t*", "x\n*", "x,*", "x\x00", "x\x7f", ""])
 def test_a_source_is_one_word_and_adds_no_directive(word: str) -> None:
     def view(request: ShieldRequest, response: Response) -> None:

@@ -69,10 +69,13 @@ class ShieldRequest(Request):
 
 
 def allow(request: ShieldRequest, directives: tuple[str, ...], sources: str) -> None:
-    """Add sources to some directives of the policy of one answer."""
+    """Add sources to some directives of each policy of one answer. A browser obeys all of them."""
     headers = request.environ["pipeline.response"].headers
     name, usual = request.shield_policy
-    headers[name] = with_sources(headers.get(name, usual), directives, sources)
+    policies = [with_sources(policy, directives, sources) for policy in headers.getall(name) or [usual]]
+    headers[name] = policies[0]
+    for policy in policies[1:]:
+        headers.add(name, policy)
 
 
 def facts(*, inline: tuple[str, ...], report_only: bool, **options: object) -> Facts:
