@@ -118,10 +118,9 @@ def refuse_odd(principal: object, source: Any) -> None:
     and does not quote the value, which may be a record of the user with secrets (S25)."""
     if not isinstance(principal, str) or not principal:
         name = source if hasattr(source, "__qualname__") else type(source)
-        kind = "an empty str" if principal == "" else f"a {type(principal).__name__}"
         raise TypeError(
-            f"{name.__module__}.{name.__qualname__} returned {kind}, and a principal is a str: it must return the "
-            f"name of the user, or None to refuse the login"
+            f"{name.__module__}.{name.__qualname__} returned a {type(principal).__name__}, and a principal is a "
+            f"str that is not empty: it must return the name of the user, or None to refuse the login"
         )
 
 

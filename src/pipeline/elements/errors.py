@@ -98,14 +98,13 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
 
 
 def answer_error(request: ErrorsRequest, response: Response, error: Exception) -> None:
-    """Answer an error, for the user alone if there is one: ``authenticate`` does not see this answer (S26)."""
-    choose_answer(request, response, error)
-    if request.principal is not None:
+    """Answer an error: with the answer that it carries, with its error view, or with the built-in page."""
+    _answer_error(request, response, error)
+    if request.principal is not None:  # authenticate does not see this answer (S26)
         make_private(response, unless_public=True)
 
 
-def choose_answer(request: ErrorsRequest, response: Response, error: Exception) -> None:
-    """Answer an error: with the answer that it carries, with its error view, or with the built-in page."""
+def _answer_error(request: ErrorsRequest, response: Response, error: Exception) -> None:
     before = request.response_before
     response.restore(before)
     if request.answer_for is not None:

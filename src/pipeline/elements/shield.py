@@ -72,9 +72,8 @@ def allow(request: ShieldRequest, directives: tuple[str, ...], sources: str) -> 
     """Add sources to some directives of each policy of one answer. A browser obeys all of them."""
     headers = request.environ["pipeline.response"].headers
     name, usual = request.shield_policy
-    policies = [with_sources(policy, directives, sources) for policy in headers.getall(name) or [usual]]
-    headers[name] = policies[0]
-    for policy in policies[1:]:
+    headers[name], *further = [with_sources(one, directives, sources) for one in headers.getall(name) or [usual]]
+    for policy in further:
         headers.add(name, policy)
 
 

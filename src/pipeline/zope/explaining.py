@@ -253,12 +253,10 @@ def found_in(ob: Any, name: str, zope: Any) -> str:
     view = lookup(ob, zope, Interface, name)
     if view is not None:
         return f"a view: {called(view)}"
-    for above in aq_chain(aq_inner(ob))[1:]:
-        if name[:1] != "_" and hasattr(aq_base(above), name):
-            return f"acquired from {path_of(above)}"
-    for above in aq_chain(ob)[1:]:
-        if name[:1] != "_" and hasattr(aq_base(above), name):
-            return f"acquired from {path_of(above)}, which the path has passed"
+    for chain, how in (aq_chain(aq_inner(ob)), ""), (aq_chain(ob), ", which the path has passed"):
+        for above in chain[1:]:
+            if name[:1] != "_" and hasattr(aq_base(above), name):
+                return f"acquired from {path_of(above)}{how}"
     return GETITEM if hasattr(bare, "__getitem__") else NOTHING
 
 
