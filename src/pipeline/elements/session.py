@@ -255,7 +255,7 @@ class Store:
         """Set the cookie if the session has changed. From now on the session can only be read."""
         request.session_closed = SENT
         if "session_cookies" not in request.__dict__:
-            if response is request.environ["pipeline.response"] and any(self.cookie_for(request).values(request)):
+            if isinstance(response, Response) and any(self.cookie_for(request).values(request)):
                 make_private(response, unless_public=True)  # a stream may read it behind its headers
             return
         session = request.session
