@@ -392,12 +392,8 @@ def _is_of_client(error: Exception) -> bool:
 
 def _is_slow(error: Exception) -> bool:
     text = str(error).lower()
-    return (
-        isinstance(error, TimeoutError)
-        or getattr(error, "errno", None) in _SLOW
-        or "timeout" in text
-        or "timed out" in text
-    )
+    says_so = "timeout" in text or "timed out" in text
+    return says_so or isinstance(error, TimeoutError) or getattr(error, "errno", None) in _SLOW
 
 
 def _tell(method: str, path: str, status: int, why: str) -> None:
