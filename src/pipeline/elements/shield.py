@@ -29,6 +29,7 @@ SOURCES = {
 TEMPLATES = (".html", ".htm", ".jinja", ".jinja2", ".j2", ".pt")
 """The ends of the names of templates."""
 _IN_THE_PAGE = ("script-src", "style-src")
+_SLASHES = re.compile(r"/(?:\.?/)+")
 _NOT_IN_A_SOURCE = re.compile(r"[\s;,\x00-\x1f\x7f]")
 _VALUE = re.compile(r"\{[{%#]")
 
@@ -150,8 +151,8 @@ def shield(
 
     def shield(request: ShieldRequest, response: Response) -> None:
         plain, secure = usual
-        # Traversal, switch and URLMap take several slashes for one.
-        if at and (path := mount_of(re.sub("//+", "/", request.environ.get("PATH_INFO", "")), at)) is not None:
+        # Traversal, switch and URLMap take several slashes for one, and the first two pass over "/./".
+        if at and (path := mount_of(_SLASHES.sub("/", request.environ.get("PATH_INFO", "")), at)) is not None:
             plain, secure = at[path]
             request.shield_policy = plain[0] if plain is not always else (content_policy[0], "")
         headers = secure if request.environ["wsgi.url_scheme"] == "https" else plain

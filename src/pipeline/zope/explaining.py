@@ -142,9 +142,8 @@ class Watcher:
         where = "zope_traverse"
         step = f"the step {name!r} from {short_of(ob)}"
         if isinstance(error, Forbidden):
-            remedy = "Decorate it with @zpublish if clients may call it."
-            if name[:1] == "_":
-                remedy = "A name in a path must not start with '_'."
+            hidden = "A name in a path must not start with '_'."
+            remedy = hidden if name[:1] == "_" else "Decorate it with @zpublish if clients may call it."
             place = place_of_view(getattr(ob, name, ob))
             return place, f"{step} is refused: {short(str(error), 300)}", remedy
         if isinstance(error, (KeyError, AttributeError, NotFound, ToolkitNotFound)):
