@@ -99,7 +99,7 @@ def cors(
             if exposed:
                 response.headers["Access-Control-Expose-Headers"] = exposed
         if by_name:
-            vary(response, "Origin")
+            vary(response.headerlist, "Origin")
 
     return cors
 

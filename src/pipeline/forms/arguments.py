@@ -315,8 +315,4 @@ def _list_of(convert: Convert) -> Convert:
 
 def _members(convert: Convert) -> Convert:
     record = _being(dict)
-
-    def members(value: Any) -> Any:
-        return {name: convert(member) for name, member in record(value).items()}
-
-    return members
+    return lambda value: {name: convert(member) for name, member in record(value).items()}

@@ -12,7 +12,7 @@ from webob import Response as AnyResponse
 from webob.acceptparse import create_accept_header
 
 from pipeline.http.header_lists import Headers, of_headers, values_in, without
-from pipeline.response import CHECKED, Response
+from pipeline.response import CHECKED, HeaderList, Response
 
 LONGEST_ACCEPT = 2_000
 """Characters of an Accept header that are read (S12). A browser sends 150; two million take a second."""
@@ -108,9 +108,8 @@ def restored(tags: str) -> str:
 VARY = ("Vary", "Accept-Encoding")
 
 
-def vary(response: AnyResponse, name: str = "Accept-Encoding") -> None:
-    """Say that the answer depends on a header of the request."""
-    headers = response.headerlist
+def vary(headers: HeaderList, name: str = "Accept-Encoding") -> None:
+    """Say in the headers of an answer that it depends on a header of the request."""
     said = values_in(headers).get("vary")
     if said is None:
         headers.append(VARY if name == VARY[1] else ("Vary", name))
