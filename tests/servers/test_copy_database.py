@@ -136,6 +136,21 @@ def test_blobs_are_not_lost(here: Callable[..., str], capsys: pytest.CaptureFixt
     assert "no place for them: give its URI blobstorage_dir=" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("missing", ["all", "one"])
+def test_a_blob_whose_file_is_missing_is_told(
+    here: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path, missing: str
+) -> None:
+    fill(here("a", blobs=True), blobs=True)
+    files = sorted((tmp_path / "a" / "blobs").rglob("*.blob"))
+    for file in files if missing == "all" else files[:1]:
+        file.unlink()
+    assert copy_database.main([here("a", blobs=True), here("b", blobs=True)]) == 1
+    said = capsys.readouterr()
+    count = len(files) if missing == "all" else 1
+    assert said.out.startswith("Copied 22 transactions") and f"{count} files of blobs are not in FROM" in said.err
+    assert len(list((tmp_path / "b" / "blobs").rglob("*.blob"))) == len(files) - count
+
+
 def test_blobs_whose_directory_is_not_named_are_not_lost(
     here: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,7 +26,7 @@ from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, a
 from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
 from pipeline.database.statements import statement_of
 from pipeline.database.transactions import Manager, is_committed, is_committing, joined, reads_only, refusal
-from pipeline.interfaces import ReadOnlyTransaction
+from pipeline.interfaces import ReadOnlyTransaction, Unavailable
 
 log = logging.getLogger("pipeline.sql")
 
@@ -53,6 +53,8 @@ class Database(Protocol):
     dialect: Dialect
     bounds: set[Bound]
     reads_change: bool
+
+    def has_same_file(self, info: Mapping[Any, Any]) -> bool: ...
 
 
 class Commits:
@@ -320,7 +322,10 @@ class Bound:
 
     def send_commit(self) -> None:
         """Note that COMMIT is sent. From here on the outcome is unknown, whatever is raised and by whom, until the
-        commit has come to its end or the database has refused it (R4)."""
+        commit has come to its end or the database has refused it (R4). Refuse it if another process would not find
+        what is stored."""
+        if self.changed and not self.database.has_same_file(self.info):
+            raise Unavailable("the file of the database was replaced, moved or removed, so nothing is stored in it")
         self.committing = True
         if self.changed:
             self.outcome_before, self.tm.outcome = self.tm.outcome, "unknown"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import random
+import shutil
+import sys
 import time
 import traceback
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -179,13 +182,19 @@ def _vote_in_same(need_same: Callable[[], None], vote: Callable[..., Any], *argu
     return vote(*arguments)
 
 
+def _is_at(opened: int, place: str) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(opened), os.stat(place))
+    return False
+
+
 def _need_same(path: str, storage: Any, directories: dict[str, int]) -> None:
     """Raise Unavailable if the file that is open, or a directory of its blobs, is not the one at its path: a copy
     was moved over it, or it was moved or removed."""
-    for place, opened in {path: storage._file.fileno(), **directories}.items():
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(opened), os.stat(place)):
-                continue
+    with storage._lock:  # a pack puts a new file at the path
+        places = {path: storage._file.fileno(), **directories}
+        others = [place for place, opened in places.items() if not _is_at(opened, place)]
+    for place in others:
         kind = "directory" if place in directories else "file"
         raise Unavailable(
             f"{place} is not the {kind} that this process has open: it was replaced, moved or removed. Nothing is "
@@ -264,6 +273,22 @@ def _alike(path: str, copy: str, write: Callable[..., Any], *arguments: Any) -> 
     with suppress(FileNotFoundError):
         make_file(copy, os.stat(path).st_mode & 0o777)
     return write(*arguments)
+
+
+def _move_rest(file: Any, name: str, position: int) -> None:
+    """Move what an interrupted commit has left at the end of a file to a new one, with the rights of that file
+    (S26). ZODB would let others read it."""
+    rest = next(path for number in count() if not os.path.exists(path := f"{name}.tr{number}"))
+    log.warning("%s ends with a commit that was interrupted, or with damages: that part is moved to %s", name, rest)
+    make_file(rest, os.fstat(file.fileno()).st_mode & 0o777)
+    file.seek(position)
+    with open(rest, "wb") as new:
+        shutil.copyfileobj(file, new)
+    file.seek(position)
+    file.truncate()
+
+
+sys.modules["ZODB.FileStorage.FileStorage"]._truncate = _move_rest  # type: ignore[attr-defined]
 
 
 def _open_privately(uri: str, factory: Callable[[], Any]) -> Any:
