@@ -197,17 +197,19 @@ MYSQL = Dialect(
     position=GTID.replace("gtid", "@@gtid_binlog_pos"),
     replayed=GTID.replace("gtid", "@@gtid_slave_pos") + " AND @@read_only",
     kept=("SHOW WARNINGS", 1196),  # of tables without transactions, such as those of MyISAM
+    # The server quotes the name of each routine in a view, so that each view is read once, not once for each name.
     leaving=r"""WITH leaving AS (SELECT lower(routine_name) AS name FROM information_schema.routines
         UNION SELECT 'get_lock'),
         called AS (SELECT 1 FROM information_schema.routines
             WHERE routine_schema = DATABASE() AND lower(routine_name) IN ({computing})
-        UNION SELECT 1 FROM information_schema.views JOIN leaving
-            ON view_definition REGEXP CONCAT('(?i)\\b', name, '`?\\s*[(]') WHERE table_schema = DATABASE())
+        UNION SELECT 1 FROM information_schema.views WHERE table_schema = DATABASE()
+            AND view_definition REGEXP '[^\\s.,(`]`[(]|(?i)\\bget_lock[(]')
         SELECT name FROM leaving WHERE name IN ({names})
         UNION SELECT 'all reads' FROM called UNION SELECT 'all changes' FROM called
         UNION SELECT 'all writes' FROM information_schema.triggers
         WHERE action_statement REGEXP '@|(?i)\\bset\\s+(?!new\\b)' OR EXISTS (
-            SELECT 1 FROM leaving WHERE action_statement REGEXP CONCAT('(?i)\\b', name, '`?\\s*[(]'))""",
+            SELECT 1 FROM leaving WHERE LOCATE(name, action_statement)
+                AND action_statement REGEXP CONCAT('(?i)\\b', name, '`?\\s*[(]'))""",
     errors=Errors(
         transient=frozenset({1213, 1205, 1020}),  # deadlock, lock wait timeout; MariaDB: changed since it was read
         # A statement time-out (MariaDB, MySQL), or it was cancelled; the server takes no writes; its disk is full.
