@@ -18,7 +18,18 @@ from around_a_view import ask
 from faults.length import length
 from pipeline import Request, Response
 from pipeline.database import sql_databases
-from servers.sql_places import MARIADB, POSTGRES, Place, do, on_each_driver, on_mariadb, on_postgres, place, raw, site
+from servers.sql_places import (
+    MARIADB,
+    POSTGRES,
+    Place,
+    do,
+    on_each_driver,
+    on_mariadb,
+    on_postgres,
+    place,
+    raw,
+    site,
+)
 
 __all__ = ["place"]
 
@@ -127,6 +138,16 @@ UNSEEN: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("CREATE VIEW seen AS SELECT leave('alice') AS v",), "SELECT v FROM seen"),
         (("CREATE VIEW seen AS SELECT set_config('app.user', 'alice', false) AS v",), "SELECT v FROM seen"),
         (("CREATE VIEW seen AS SELECT pg_advisory_lock(7)::text AS v",), "SELECT v FROM seen"),
+        *(
+            (
+                (
+                    "INSERT INTO t (v) VALUES ('alice')",
+                    f"CREATE FUNCTION of_row({of}) RETURNS text LANGUAGE sql AS $$ SELECT leave('alice') $$",
+                ),
+                "SELECT t.of_row FROM t",
+            )
+            for of in ("t", "anyelement", "t, n integer DEFAULT 1")
+        ),
         ((ON_T2.format(", w text DEFAULT leave('alice')"),), "INSERT INTO t2 (v) VALUES ('a')"),
         ((ON_T2.format(" CHECK (leave(v) = v)"),), "INSERT INTO t2 VALUES ('alice')"),
         (

@@ -128,7 +128,7 @@ POSTGRESQL = Dialect(
     slack=40,  # the header of a page of the log, which the primary counts before it has written behind it
     # A function whose body is known may leave something by a statement in it, or by a function that it calls; any
     # other if it is volatile, but for some that end with the transaction or only count. What rules, defaults,
-    # constraints and policies call is read as PostgreSQL stores it.
+    # constraints and policies call is read as PostgreSQL stores it. A function of a row is also called as t.name.
     plain_plan="SET LOCAL jit = off",
     leaving=r"""WITH RECURSIVE functions AS (SELECT pg_proc.oid, lower(proname) AS name, prosrc AS body,
             CASE WHEN pg_proc.oid >= 16384 THEN lower(regexp_replace(prosrc, '["\s]', '', 'g')) END AS calls,
@@ -160,6 +160,9 @@ POSTGRESQL = Dialect(
         UNION ALL SELECT castfunc, true FROM pg_catalog.pg_cast WHERE oid >= 16384
         UNION ALL SELECT unnest(ARRAY[aggtransfn, aggfinalfn])::oid, true FROM pg_catalog.pg_aggregate
             WHERE aggfnoid >= 16384
+        UNION ALL SELECT pg_proc.oid, true FROM pg_catalog.pg_proc
+            JOIN pg_catalog.pg_type ON pg_type.oid = proargtypes[0] AND pronargs - pronargdefaults <= 1
+            WHERE pg_proc.oid >= 16384 AND (typtype = 'c' OR typname IN ('record', 'anyelement'))
         UNION ALL SELECT oid, true FROM functions WHERE oid >= 16384 AND name IN ({computing}))
         SELECT name FROM leaving WHERE name IN ({names})
         UNION SELECT CASE WHEN by_reads THEN 'all reads' ELSE 'all writes' END FROM called JOIN leaving USING (oid)
