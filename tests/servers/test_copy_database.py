@@ -291,6 +291,29 @@ def test_round_trip_over_every_engine(
 
 
 @pytest.mark.servers
+def test_a_blob_whose_file_is_missing_is_told_by_each_engine(
+    here: Callable[..., str],
+    tmp_path: Path,
+    zeo: ZEO,
+    postgres: Postgres,
+    new_name: Callable[[], str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fill(here("a", blobs=True), blobs=True)
+    next((tmp_path / "a" / "blobs").rglob("*.blob")).unlink()
+    postgres.create(name := new_name())
+    for place in ("zeo", "postgres"):
+        (tmp_path / place).mkdir()
+    cache = "blob_dir={}&shared_blob_dir=0"
+    for target in (
+        zeo.uri(options=cache.format(tmp_path / "zeo")),
+        postgres.uri(name, options=cache.format(tmp_path / "postgres")),
+    ):
+        assert copy_database.main([here("a", blobs=True), target]) == 1
+        assert "1 files of blobs are not in FROM" in capsys.readouterr().err
+
+
+@pytest.mark.servers
 def test_what_keeps_no_history(
     here: Callable[..., str], postgres: Postgres, mariadb: MariaDB, new_name: Callable[[], str]
 ) -> None:

@@ -74,15 +74,19 @@ def storage_of(
         options = zodburi.resolve_uri(f"memory://?{urlencode(of_database)}")[1]
     else:
         factory, options = zodburi.resolve_uri(uri)
-    if scheme == "file":
-        factory = partial(_open_file, uri, factory)
-    else:
-        factory = partial(_open_privately, uri, factory)
-    if scheme == "zeo" and server_sync:
-        factory = partial(_open_synchronous, factory)
-    elif scheme in RELSTORAGE and statement_timeout is not None:
-        factory = partial(_open_limited, factory, statement_timeout)
-    return factory, options
+
+    def open() -> Any:
+        if scheme == "file":
+            return _open_file(uri, factory)
+        make_directories(uri)
+        storage = factory()
+        if scheme == "zeo" and server_sync:
+            storage.sync = partial(ask_for_news, storage)
+        elif scheme in RELSTORAGE and statement_timeout is not None:
+            _limit(storage, statement_timeout)
+        return storage
+
+    return open, options
 
 
 def patiently(open: Callable[[], T]) -> T:
@@ -291,18 +295,6 @@ def _move_rest(file: Any, name: str, position: int) -> None:
 sys.modules["ZODB.FileStorage.FileStorage"]._truncate = _move_rest  # type: ignore[attr-defined]
 
 
-def _open_privately(uri: str, factory: Callable[[], Any]) -> Any:
-    make_directories(uri)
-    return factory()
-
-
-def _open_synchronous(factory: Callable[[], Any]) -> Any:
-    """Open a ZEO client that asks its server for the changes of others at each begin of a transaction."""
-    storage = factory()
-    storage.sync = lambda: ask_for_news(storage)
-    return storage
-
-
 def ask_for_news(storage: Any) -> None:
     """Have a ZEO client know of each commit that was acknowledged to any client before now.
 
@@ -314,9 +306,8 @@ def ask_for_news(storage: Any) -> None:
         storage.ping()
 
 
-def _open_limited(factory: Callable[[], Any], seconds: float) -> Any:
-    """Open a RelStorage whose statements end after so many seconds."""
-    storage = factory()
+def _limit(storage: Any, seconds: float) -> None:
+    """Have the statements of a RelStorage end after so many seconds. Close it if its database has no such limit."""
     adapter = storage._adapter
     statement = {
         "PostgreSQLAdapter": f"SET SESSION statement_timeout = {round(seconds * 1000)}",
@@ -333,4 +324,3 @@ def _open_limited(factory: Callable[[], Any], seconds: float) -> Any:
 
     adapter.connmanager.add_on_load_opened(limit)
     adapter.connmanager.add_on_store_opened(limit)
-    return storage
