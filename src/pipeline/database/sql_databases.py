@@ -42,6 +42,7 @@ from pipeline.database.sql_sessions import (
     RequestConnection,
     before_commit,
     before_end,
+    before_prepare,
     refuse_autocommit_option,
     set_isolation_level,
     watch_statement,
@@ -150,7 +151,7 @@ class Database:
         if self.twophase:
             event.listen(self.engine, "first_connect", self.tell_in_doubt)
             event.listen(self.engine, "commit_twophase", before_commit)
-            event.listen(self.engine, "prepare_twophase", before_end)
+            event.listen(self.engine, "prepare_twophase", before_prepare)
             event.listen(self.engine, "rollback_twophase", before_end)
         if self.dialect is SQLITE:
             event.listen(self.engine, "connect", leave_transactions_to_us)
@@ -223,7 +224,7 @@ class Database:
         """Log the transactions that another process has prepared, and how an operator ends them (R4)."""
         if self.dialect.in_doubt is None:
             return
-        query, commit, rollback = self.dialect.in_doubt
+        query, commit, rollback, _ = self.dialect.in_doubt
         cursor = connection.cursor()
         try:
             cursor.execute(query)

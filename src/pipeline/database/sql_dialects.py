@@ -33,6 +33,8 @@ class InDoubt(NamedTuple):
     """Query for them. The last column of a row is the id."""
     commit: str
     rollback: str
+    alone: str = "ROLLBACK"
+    """Statement by which the connection that rolls it back has no transaction of its own."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ MYSQL = Dialect(
     ready="DO 1",  # a node of Galera without its group answers SELECT 1, and a ping
     statement_timeout="SET SESSION max_statement_time = {seconds}",
     lock_timeout="SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
-    in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
+    in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK", "SET autocommit = 1"),
     # MariaDB: server and number of a GTID, domain-server-number. With several domains there is no order.
     position=GTID.replace("gtid", "@@gtid_binlog_pos"),
     replayed=GTID.replace("gtid", "@@gtid_slave_pos") + " AND @@read_only",

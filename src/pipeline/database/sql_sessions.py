@@ -25,7 +25,15 @@ from pipeline.database.sql_dialects import Dialect
 from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, ask, execute
 from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
 from pipeline.database.statements import statement_of
-from pipeline.database.transactions import Manager, is_committed, is_committing, joined, reads_only, refusal
+from pipeline.database.transactions import (
+    Manager,
+    all_voted,
+    is_committed,
+    is_committing,
+    joined,
+    reads_only,
+    refusal,
+)
 from pipeline.interfaces import ReadOnlyTransaction, Unavailable
 
 log = logging.getLogger("pipeline.sql")
@@ -154,6 +162,8 @@ class Bound:
     """True if the transaction is being committed or rolled back."""
     committing = False
     """True if COMMIT was sent, and the database has not answered yet."""
+    prepared = ""
+    """The id of a transaction that was sent to be prepared, and not to be committed (two-phase commit)."""
     outcome_before = ""
     """The outcome of the request before COMMIT was sent."""
     changed = False
@@ -442,9 +452,26 @@ class Bound:
         if not is_committed(transaction):
             if self.session.in_transaction():
                 Session.rollback(self.session)
+            if self.prepared and not all_voted(transaction):
+                self.drop_prepared()
         elif not self.changed and self.resource is not None:
             self.resource.state = "no work"
         self.resource = self.connection = None
+
+    def drop_prepared(self) -> None:
+        """Roll back the prepared transaction, if its connection was lost before it could be: it would keep its
+        locks until an operator comes. No commit of it was sent."""
+        id, self.prepared = self.prepared, ""
+        words = self.database.dialect.in_doubt
+        try:
+            with self.database.engine.connect() as connection:
+                found = connection.recover_twophase()
+                if words is not None and (id in found or id.encode() in found):
+                    connection.exec_driver_sql(words.alone)
+                    connection.rollback_prepared(id, recover=True)
+                    connection.invalidate()
+        except Exception:
+            log.warning("the transaction '%s' may be prepared, and hold its locks: roll it back", id, exc_info=True)
 
     def newTransaction(self, transaction: object) -> None:
         self.taken_back = self.lost = False
@@ -554,8 +581,15 @@ def before_commit(connection: Connection, *twophase: object) -> None:
         if not is_committing(connection.bound.tm):
             refuse_commit()
         connection.bound.ending = True
+        connection.bound.prepared = ""
         if not twophase:
             connection.bound.send_commit()
+
+
+def before_prepare(connection: Connection, id: str) -> None:
+    """Note that the transaction is sent to be prepared."""
+    if isinstance(connection, RequestConnection):
+        connection.bound.ending, connection.bound.prepared = True, id
 
 
 def before_end(connection: Connection, *twophase: object) -> None:
