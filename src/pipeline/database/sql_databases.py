@@ -17,7 +17,7 @@ from typing import Any
 from weakref import ReferenceType, ref
 
 from sqlalchemy import create_engine, event
-from sqlalchemy.engine import URL, ExceptionContext, make_url
+from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import InvalidatePoolError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -28,17 +28,16 @@ from transaction import TransactionManager
 
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
-from pipeline.database.places import loggable_uri, make_file, sqlite_file, without_secrets
+from pipeline.database.places import hosts_of, loggable_uri, make_file, sqlite_file, without_secrets
 from pipeline.database.sql_dialects import SQLITE, dialect_of, time_outs
-from pipeline.database.sql_drivers import CONNECTING, execute
-from pipeline.database.sql_errors import Judge, hide_values
+from pipeline.database.sql_drivers import CONNECTING, Commits, begin_in_sqlite, execute, leave_transactions_to_us
+from pipeline.database.sql_errors import Judge, hide_values, make_unavailable
 from pipeline.database.sql_sessions import (
     BOUND,
     CALLED,
     CLOSE_AT_END,
     END_READING_BY,
     Bound,
-    Commits,
     RequestConnection,
     before_commit,
     before_end,
@@ -243,6 +242,20 @@ class Database:
                 *(self.shown, name, commit, name, rollback, name),
             )
 
+    def drop_prepared(self, id: str) -> None:
+        """Roll back a prepared transaction, if its connection was lost before it could be: it would keep its locks
+        until an operator comes. No commit of it was sent."""
+        words = self.dialect.in_doubt
+        try:
+            with self.engine.connect() as connection:
+                found = connection.recover_twophase()
+                if words is not None and (id in found or id.encode() in found):
+                    connection.exec_driver_sql(words.alone)
+                    connection.rollback_prepared(id, recover=True)
+                    connection.invalidate()
+        except Exception:
+            log.warning("the transaction '%s' may be prepared, and hold its locks: roll it back", id, exc_info=True)
+
     def open_tm(self, request: DatabaseRequest) -> TransactionManager:
         """Take a transaction manager, for a pipeline without ``zodb``."""
         forks.check()
@@ -410,13 +423,6 @@ class Database:
             outage.forget()
 
 
-def hosts_of(url: URL) -> list[dict[str, Any]]:
-    """Return the arguments of connecting to each of several hosts in a URL: host=db1:3306&host=db2."""
-    named = url.query.get("host")
-    pairs = (one.partition(":") for one in named) if isinstance(named, tuple) else ()
-    return [{"host": host, **({"port": int(port)} if port else {})} for host, _, port in pairs]
-
-
 class Connections(QueuePool):
     """The pool of an engine. It raises Unavailable if no connection becomes free in time."""
 
@@ -439,24 +445,8 @@ class Connections(QueuePool):
             return self.connect()
 
 
-def leave_transactions_to_us(connection: Any, record: object) -> None:
-    """Turn off the transactions of SQLite's driver. They begin with the first write, after the reads before it."""
-    connection.isolation_level = None
-
-
 FILE = "pipeline.sql.file"
 """The key in the ``info`` of a connection to SQLite for its file: what ``os.stat`` says of it."""
-
-
-def begin_in_sqlite(connection: Any) -> None:
-    """Begin a transaction, on the driver's connection: by SQLAlchemy it takes ten times as long."""
-    connection.driver_connection.execute("BEGIN")
-
-
-def make_unavailable(error: BaseException) -> None:
-    """Make an error also an Unavailable, which is answered 503. An ``except`` in a view still finds its class."""
-    kind = type(error)
-    error.__class__ = type(kind.__name__, (kind, Unavailable), {"__module__": kind.__module__})
 
 
 _databases: dict[object, Database] = {}

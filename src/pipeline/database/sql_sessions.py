@@ -8,7 +8,6 @@ for each session would take longer than a request.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn, Protocol
@@ -22,7 +21,7 @@ from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join
 
 from pipeline.database import forks
 from pipeline.database.sql_dialects import Dialect
-from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, ask, execute
+from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Commits, Driver, execute
 from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
 from pipeline.database.statements import statement_of
 from pipeline.database.transactions import (
@@ -64,23 +63,7 @@ class Database(Protocol):
 
     def has_same_file(self, info: Mapping[Any, Any]) -> bool: ...
 
-
-class Commits:
-    """The commits of one request: the position of the database after the last one, for ``causal``."""
-
-    def __init__(self, name: str, driver: Driver, query: str) -> None:
-        self.name, self.driver, self.query = name, driver, query
-        self.position: int | None = None
-
-    def note(self, connection: Any) -> None:
-        """Ask for the position, on the driver's connection, which is None if it is lost."""
-        try:
-            self.position = int(ask(self.driver, connection, self.query))
-        except Exception:  # no replica has so much, and no other commit has the same position
-            self.position = 2**126 + time.time_ns()
-
-    def positions(self) -> dict[str, int]:
-        return {} if self.position is None else {self.name: self.position}
+    def drop_prepared(self, id: str) -> None: ...
 
 
 class RequestSession(Session):
@@ -453,25 +436,11 @@ class Bound:
             if self.session.in_transaction():
                 Session.rollback(self.session)
             if self.prepared and not all_voted(transaction):
-                self.drop_prepared()
+                self.database.drop_prepared(self.prepared)
+                self.prepared = ""
         elif not self.changed and self.resource is not None:
             self.resource.state = "no work"
         self.resource = self.connection = None
-
-    def drop_prepared(self) -> None:
-        """Roll back the prepared transaction, if its connection was lost before it could be: it would keep its
-        locks until an operator comes. No commit of it was sent."""
-        id, self.prepared = self.prepared, ""
-        words = self.database.dialect.in_doubt
-        try:
-            with self.database.engine.connect() as connection:
-                found = connection.recover_twophase()
-                if words is not None and (id in found or id.encode() in found):
-                    connection.exec_driver_sql(words.alone)
-                    connection.rollback_prepared(id, recover=True)
-                    connection.invalidate()
-        except Exception:
-            log.warning("the transaction '%s' may be prepared, and hold its locks: roll it back", id, exc_info=True)
 
     def newTransaction(self, transaction: object) -> None:
         self.taken_back = self.lost = False
