@@ -133,9 +133,10 @@ class Probe:
         """Ask, unless the last question is still open. The result says why nothing can be written, or is empty."""
         asked = self.asked
         if asked is None or asked.done():
-            asked = self.asked = Future()
+            asked = Future()
             # A daemon: a database that hangs does not keep the process from its end.
             Thread(target=self._answer, args=(asked,), name=f"health-{self.name}", daemon=True).start()
+            self.asked = asked
         return asked
 
     def _answer(self, asked: Future[str]) -> None:
@@ -146,7 +147,7 @@ class Probe:
             if status != ["204 No Content"]:
                 raise Unavailable(f"{self.name} cannot be reached")
             asked.set_result(next(filter(None, map(refused, sorted(self.places))), ""))
-        except Exception as error:
+        except BaseException as error:  # otherwise no question would follow it
             asked.set_exception(error)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -62,3 +63,19 @@ def test_of_two_sites_with_one_replica_the_stricter_one_counts(make: Callable[[f
     (replica,) = make(5).replicas
     assert make(30).replicas == [replica]
     assert replica.max_lag == 5
+
+
+def test_a_system_that_gives_no_thread_for_a_moment_does_not_leave_out_a_replica_for_ever(
+    make: Callable[[float], Replicas], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    (replica,) = make(30).replicas
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert [replica.is_up(), replica.is_up()] == [False, False]
+        assert "can't start new thread" in str(replica.database.outage.unavailable().__notes__)
+        assert replica.look(None) is None, "its thread goes on without an alarm"
+    assert not replica.is_up()
+    assert {"pipeline.sql.replica", "pipeline.sql.primary"} <= {one.name for one in threading.enumerate()}

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
 from itertools import product
 from pathlib import Path
@@ -138,6 +139,31 @@ def test_no_blob_is_acknowledged_that_no_other_process_finds(
     assert f"{tmp_path}/blobs is not the directory that this process has open" in caplog.text
 
 
+def test_a_probe_waits_for_the_new_file_of_a_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the two renames of a pack there is no file at the path: a probe at this moment is no 503."""
+    rename = os.rename
+    probes: list[Future[None]] = []
+
+    def pack(request: Any, response: Response) -> list[bytes]:
+        db = request.zodb.db()
+
+        def slowly(old: str, new: str) -> None:
+            rename(old, new)
+            if str(new).endswith(".old"):
+                probes.append(pool.submit(db.storage.server_status))
+                wait(probes, 0.5)
+
+        monkeypatch.setattr(os, "rename", slowly)
+        db.pack()
+        return [b"done"]
+
+    database = zodb(uri=f"file://{tmp_path}/Data.fs")
+    with ThreadPoolExecutor() as pool:
+        assert ask(Pipeline(database, errors(), transaction(), end(view=write))).status == 200
+        assert ask(Pipeline(database, errors(), transaction(), end(view=pack))).status == 200
+    assert [one.result() for one in probes] == [None]
+
+
 def test_a_pack_replaces_the_file_rightly(tmp_path: Path) -> None:
     file = tmp_path / "Data.fs"
 
@@ -201,3 +227,28 @@ def test_a_file_of_sqlite_is_opened_again(how: str, tmp_path: Path) -> None:
     close_sql()
     with closing(sqlite3.connect(file)) as connection, connection:
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (4 if how == "copied" else 3,)
+
+
+@pytest.mark.parametrize("how", REPLACED)
+def test_a_file_of_sqlite_that_is_replaced_while_a_view_runs_gets_no_commit(how: str, tmp_path: Path) -> None:
+    """What is stored in the old file, no other process finds."""
+    (tmp_path / "var").mkdir()
+    file = tmp_path / "var" / "site.sqlite"
+
+    def make() -> None:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS t (v text)")
+
+    def insert(request: Any, response: Response) -> list[bytes]:
+        request.sql.execute(text("INSERT INTO t VALUES ('a')"))
+        if request.params:
+            REPLACED[how](file)
+            make()
+        return [b"done"]
+
+    make()
+    app = Pipeline(sql(url=f"sqlite:///{file}"), errors(), transaction(), end(view=insert))
+    assert [ask(app, query).status for query in ("/", "/?replace=1", "/")] == [200, 503, 200]
+    close_sql()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (2 if how == "copied" else 1,)

@@ -1044,6 +1044,25 @@ def test_new_files_are_for_their_owner_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("common_umask")
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_what_an_interrupted_commit_has_left_is_as_private_as_its_file__S26(tmp_path: Path, mode: int) -> None:
+    """The machine lost its power: the last transaction is cut short. ZODB moves that part to a file of its own."""
+    uri, file = f"file://{tmp_path}/Data.fs", tmp_path / "Data.fs"
+    assert [ask(site_of(uri, write)).status_int for _ in range(2)] == [200, 200]
+    close_all()
+    (tmp_path / "Data.fs.index").unlink()
+    file.chmod(mode)
+    for number in range(2):
+        os.truncate(file, file.stat().st_size - 10)
+        before = file.read_bytes()
+        assert ask(site_of(uri, read)).status_int == 200
+        close_all()
+        rest = tmp_path / f"Data.fs.tr{number}"
+        assert rest.stat().st_mode & 0o777 == mode
+        assert file.read_bytes() + rest.read_bytes() == before and rest.stat().st_size > 10
+
+
+@pytest.mark.usefixtures("common_umask")
 @pytest.mark.parametrize(
     "uri", ["zeo://h:1?blob_dir={}", "zeo://h:1?client=1&var={}", "mysql://h/d?cache_local_dir={}"]
 )

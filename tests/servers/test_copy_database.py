@@ -136,6 +136,21 @@ def test_blobs_are_not_lost(here: Callable[..., str], capsys: pytest.CaptureFixt
     assert "no place for them: give its URI blobstorage_dir=" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("missing", ["all", "one"])
+def test_a_blob_whose_file_is_missing_is_told(
+    here: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path, missing: str
+) -> None:
+    fill(here("a", blobs=True), blobs=True)
+    files = sorted((tmp_path / "a" / "blobs").rglob("*.blob"))
+    for file in files if missing == "all" else files[:1]:
+        file.unlink()
+    assert copy_database.main([here("a", blobs=True), here("b", blobs=True)]) == 1
+    said = capsys.readouterr()
+    count = len(files) if missing == "all" else 1
+    assert said.out.startswith("Copied 22 transactions") and f"{count} files of blobs are not in FROM" in said.err
+    assert len(list((tmp_path / "b" / "blobs").rglob("*.blob"))) == len(files) - count
+
+
 def test_blobs_whose_directory_is_not_named_are_not_lost(
     here: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -273,6 +288,29 @@ def test_round_trip_over_every_engine(
         assert copy_database.main([source, target]) == 0
         assert content(target) == expected, target
         assert history(target) == past, target
+
+
+@pytest.mark.servers
+def test_a_blob_whose_file_is_missing_is_told_by_each_engine(
+    here: Callable[..., str],
+    tmp_path: Path,
+    zeo: ZEO,
+    postgres: Postgres,
+    new_name: Callable[[], str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fill(here("a", blobs=True), blobs=True)
+    next((tmp_path / "a" / "blobs").rglob("*.blob")).unlink()
+    postgres.create(name := new_name())
+    for place in ("zeo", "postgres"):
+        (tmp_path / place).mkdir()
+    cache = "blob_dir={}&shared_blob_dir=0"
+    for target in (
+        zeo.uri(options=cache.format(tmp_path / "zeo")),
+        postgres.uri(name, options=cache.format(tmp_path / "postgres")),
+    ):
+        assert copy_database.main([here("a", blobs=True), target]) == 1
+        assert "1 files of blobs are not in FROM" in capsys.readouterr().err
 
 
 @pytest.mark.servers

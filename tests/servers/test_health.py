@@ -79,6 +79,28 @@ def test_it_says_that_it_is_alive_and_ready(site: Callable[..., Any], caplog: py
     assert not [record for record in caplog.records if record.name == "pipeline.access"]
 
 
+def test_a_question_that_was_not_asked_is_asked_again(
+    site: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system gives no thread for a moment, or the thread of a question is ended from outside."""
+    ask = site("memory://health-threads")
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def end(request: Any) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert ask("/@@health").status_int == 500
+    assert ask("/@@health").text == "ready\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(zodb.Connection, "db", end)
+        assert ask("/@@health").status_int == 503
+    assert ask("/@@health").text == "ready\n"
+
+
 def test_a_database_that_cannot_be_reached_is_named(site: Callable[..., Any], tmp_path: Path) -> None:
     ask = site("memory://health2", f"sqlite:///{tmp_path}/missing/site.db", "zodb sql")
     assert ask("/@@health/alive").status_int == 200

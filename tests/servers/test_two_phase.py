@@ -85,3 +85,63 @@ def test_a_conflict_after_their_votes_is_tried_again_in_both(ask: Any) -> None:
 def test_r4_after_all_votes_nobody_knows(ask: Any) -> None:
     """The third fails when the two are done: they stay so, and the answer says that it is not known."""
     assert ask({"tpc_finish": OSError("no")}) == (500, "unknown", 1, 1, 0)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("kind", ["postgres", "postgres+psycopg", "mariadb"])
+def test_what_was_prepared_on_a_connection_that_is_lost_does_not_keep_its_locks(
+    kind: str, when: str, request: pytest.FixtureRequest, new_name: Callable[[], str]
+) -> None:
+    """The row could not be changed any more, until an operator has come.
+
+    when  whether the connection is lost before PREPARE is answered, or after all but the last have voted
+    """
+    server: Any = request.getfixturevalue(kind.partition("+")[0])
+    server.create(name := new_name())
+    server.ask("CREATE TABLE counted (id integer PRIMARY KEY, n integer)", name)
+    server.ask("INSERT INTO counted VALUES (1, 0)", name)
+    url = server.url(name)
+    if kind == "postgres+psycopg":
+        url = url.replace("psycopg2", "psycopg")
+    if kind == "mariadb":
+        url = url.replace("mysqlconnector", "pymysql")
+    attempts: list[int] = []
+
+    @element
+    def view() -> Any:
+        def view(request: Request, response: Response) -> None:
+            attempts.append(request.attempt)
+            request.sql.execute(text("UPDATE counted SET n = n + 1 WHERE id = 1"))
+            fails = {"tpc_vote": TransientError("no")} if request.attempt == 1 and when == "after" else {}
+            FakeDataManager(request.tm, fails=fails, key="~last").join()
+
+        return view
+
+    app = Pipeline(
+        retry(patience=8.0), sql(url=url, twophase=True, lock_timeout=2.0), errors(), transaction(), view()
+    )
+    [database] = [one for one in sql_module._databases.values() if name in one.shown]
+    dialect: Any = database.engine.dialect
+    prepare = dialect.do_prepare_twophase
+
+    def prepare_and_lose(connection: Any, id: str) -> None:
+        if len(attempts) > 1:
+            prepare(connection, id)
+            return
+        driver = connection.connection.driver_connection
+        mine = driver.thread_id() if kind == "mariadb" else driver.info.backend_pid
+        prepare(connection, id)
+        server.ask(f"KILL {mine}" if kind == "mariadb" else f"SELECT pg_terminate_backend({mine})")
+        if when == "before":
+            connection.exec_driver_sql("SELECT 1")
+
+    dialect.do_prepare_twophase = prepare_and_lose
+    try:
+        answer = webob.Request.blank("/", method="POST").get_response(app)
+    finally:
+        sql_module.close_all()
+        sql_module._databases.clear()
+    assert (answer.status_int, attempts) == (200, [1, 2])
+    assert server.ask("SELECT n FROM counted", name) == "1"
+    left = "XA RECOVER" if kind == "mariadb" else f"SELECT gid FROM pg_prepared_xacts WHERE database = '{name}'"
+    assert server.ask(left) == ""

@@ -18,6 +18,7 @@ from either_database import write_site
 from faults.length import length
 from pipeline.elements.zodb import close_all
 from pipeline.paste import load
+from servers.base import wait_until
 from servers.mariadb import MariaDB
 from servers.postgres import Postgres
 from servers.zeo import ZEO
@@ -59,10 +60,10 @@ def told(site, request):
 class Workers:
     """Processes of ``pipeline work``, some of which are killed."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, many: int = WORKERS) -> None:
         self.directory = directory
         self.log = (directory / "workers.log").open("ab")
-        self.running = [self.start() for _ in range(WORKERS)]
+        self.running = [self.start() for _ in range(many)]
 
     def start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "pipeline", "work", "site.ini", "--every", "0.05"]
@@ -152,3 +153,41 @@ def of_sql(directory: Path, url: str) -> None:
         create = [sys.executable, "-m", "pipeline", "work", "site.ini", "--create"]
         assert subprocess.run(create, cwd=directory, check=True, capture_output=True, text=True).stdout
         each_is_done_once(directory, say)
+
+
+@pytest.mark.parametrize("kind", ["sql", "relstorage", "zeo"])
+def test_a_worker_waits_for_a_server_that_is_started_again(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, new_name: Callable[[], str]
+) -> None:
+    """systemd would give up after five starts in ten seconds, and do no job any more."""
+    server = request.getfixturevalue("zeo" if kind == "zeo" else "postgres")
+    if kind == "zeo":
+        place = server.uri()
+    else:
+        server.create(name := new_name())
+        server.ask("create table done (name text)", name)
+        url = f"postgresql+psycopg2://postgres@127.0.0.1:{server.port}/{name}"
+        place = url if kind == "sql" else server.uri(name)
+    with site_at(tmp_path, "sql" if kind == "sql" else "zodb", place) as say, ExitStack() as stack:
+        if kind == "sql":
+            done = [sys.executable, "-m", "pipeline", "work", "site.ini", "--create"]
+            subprocess.run(done, cwd=tmp_path, check=True, capture_output=True)
+        workers = Workers(tmp_path, 1)
+        stack.callback(workers.log.close)
+        stack.callback(workers.stop)
+        say("/add", "first=0&last=3")
+        wait_until(lambda: say("/told").split()[0] == "0", 30, "the jobs are done")
+        server.kill()
+        time.sleep(3)
+        server.start()
+        assert workers.running[0].poll() is None, (tmp_path / "workers.log").read_text()
+        wait_until(lambda: status(say, "/add", "first=3&last=6"), 30, "the site is back")
+        wait_until(lambda: say("/told") == "0 0000 0001 0002 0003 0004 0005", 30, "the jobs are done")
+
+
+def status(say: Callable[..., str], *asked: str) -> bool:
+    """Return whether the site answers 200."""
+    try:
+        return bool(say(*asked))
+    except AssertionError:
+        return False

@@ -110,6 +110,59 @@ def test_a_step_that_ends_the_process_is_not_a_success(run: Run, tmp_path: Path)
     assert stored(tmp_path)["step"] == {"steps": 2}
 
 
+IN_PARTS = '''
+import transaction
+
+def evolve_1(root):
+    """Commits by itself."""
+    root["first"] = 1
+    transaction.commit()
+    transaction.begin()
+    root["second"] = 1
+    if FAILS:
+        raise KeyError("author")
+'''
+IN_DOUBT = '''
+import transaction
+
+class Lost:
+    """Another database, which is gone after both have voted."""
+    abort = tpc_begin = commit = tpc_vote = tpc_abort = lambda *arguments: None
+
+    def sortKey(self):
+        return "~"
+
+    def tpc_finish(self, transaction):
+        raise OSError("the other database is gone")
+
+def evolve_1(root):
+    """Two databases."""
+    root["first"] = 1
+    transaction.get().join(Lost())
+'''
+
+
+def test_a_step_that_has_stored_a_part_is_not_told_as_dropped(run: Run, tmp_path: Path) -> None:
+    status, said, _ = run("FAILS = True" + IN_PARTS)
+    assert status == 1 and said.endswith("failed. A part of this step is stored, by a commit of its own\n")
+    assert stored(tmp_path) == {"title": "old", "first": 1, "step": {}}
+    assert run("FAILS = False" + IN_PARTS)[0] == 0
+    assert stored(tmp_path) == {"title": "old", "first": 1, "second": 1, "step": {"steps": 1}}
+
+
+def test_r4_a_step_whose_commit_is_uncertain_is_told_so(run: Run, tmp_path: Path) -> None:
+    status, said, _ = run(IN_DOUBT)
+    assert status == 1 and said.endswith("failed. This step may be stored: the next run tells\n")
+    assert stored(tmp_path) == {"title": "old", "first": 1, "step": {"steps": 1}}
+
+
+def test_a_dry_run_of_a_step_that_commits_by_itself_stores_nothing(run: Run, tmp_path: Path) -> None:
+    status, said, _ = run(FIRST + IN_PARTS.replace("evolve_1", "evolve_2").replace("FAILS", "False"), "--dry-run")
+    assert status == 1 and "1. Pages have" in said
+    assert "2. Commits by itself.: commits by itself, so it has no dry run." in said
+    assert stored(tmp_path) == {"step": {}}
+
+
 def test_older_code_is_refused(run: Run) -> None:
     assert run(FIRST + SECOND)[0] == 0
     status, _, said = run(FIRST)

@@ -30,6 +30,12 @@ class Outage:
         self.name = name
         self.meanwhile = meanwhile
         """Words for the log on the requests that need it, if they are not answered 503."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Return to the state before the first request, also in a process that was forked: another thread of the
+        parent may have held the lock (R12)."""
+        self._lock = Lock()
         self.failures = 0
         """Number of failures to reach the database."""
         self.since: float | None = None
@@ -40,11 +46,6 @@ class Outage:
         self._reason = ""
         """The error that began the outage: its class and what it says."""
         self._tried = self._next_try = 0.0
-        self._lock = Lock()
-
-    def anew(self) -> Outage:
-        """Return the state of the same database, as if nothing had happened yet."""
-        return Outage(self.name, self.meanwhile)
 
     def check(self) -> None:
         """Raise Unavailable during an outage, unless this request is the one to try again."""

@@ -119,6 +119,13 @@ def servers_of(uri: str) -> Iterator[str]:
             yield host if ":" in host else f"{host}:{own or port}"
 
 
+def hosts_of(url: Any) -> list[dict[str, Any]]:
+    """Return the arguments of connecting to each of several hosts in a URL: host=db1:3306&host=db2."""
+    named = url.query.get("host")
+    pairs = (one.partition(":") for one in named) if isinstance(named, tuple) else ()
+    return [{"host": host, **({"port": int(port)} if port else {})} for host, _, port in pairs]
+
+
 def loggable_uri(uri: str) -> str:
     """Return a URI as it may stand in a log: without user, password and options. All before the last "@" may be a
     password, whatever stands in it. A URI that is not valid is masked as a whole."""

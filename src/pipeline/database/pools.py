@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 
@@ -20,18 +20,11 @@ class Usage(NamedTuple):
     """Upper limit of the connections that are open at the same time; None if there is no limit."""
 
 
-class Pool(Protocol):
-    """A pool, of an element that provides a database."""
-
-    def usage(self) -> Usage:
-        """Return how full the pool is. Opens nothing."""
+_pools: WeakSet[Any] = WeakSet()
 
 
-_pools: WeakSet[Pool] = WeakSet()
-
-
-def add(pool: Pool) -> None:
-    """Have a pool measured, as long as it lives."""
+def add(pool: Any) -> None:
+    """Have a pool measured as long as it lives. Its method ``usage()`` tells how full it is, and opens nothing."""
     _pools.add(pool)
 
 

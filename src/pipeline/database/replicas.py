@@ -78,10 +78,13 @@ class Replica:
             if self.watch is None:
                 self.asked, self.watch = Event(), object()
                 # Two threads: a primary that hangs must not make the replica seem silent.
-                for name, look in (("replica", self.look), ("primary", self.look_at_primary)):
-                    thread = Thread(target=self.run, args=(self.watch, look), name=f"pipeline.sql.{name}")
-                    thread.daemon = True
-                    thread.start()
+                try:
+                    for name, look in (("replica", self.look), ("primary", self.look_at_primary)):
+                        arguments = self.watch, look
+                        Thread(None, self.run, f"pipeline.sql.{name}", arguments, daemon=True).start()
+                except RuntimeError as error:  # the system gives no thread now; a later request tries again
+                    self.leave_out(error)
+                    self.watch = None
         return False
 
     def run(self, watch: object, look: Callable[[Connection | None], Connection | None]) -> None:
@@ -113,8 +116,8 @@ class Replica:
         needed = self.needed(time.monotonic() - self.max_lag)
         alarm = Timer(SILENT, self.cut)
         alarm.daemon = True
-        alarm.start()
         try:
+            alarm.start()
             if connection is None:
                 connection = self.engine.connect()
                 self.watching = connection.connection.driver_connection

@@ -9,14 +9,15 @@ import logging
 import os
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from threading import Lock
 from typing import Any
-from weakref import WeakSet
+from weakref import ReferenceType, ref
 
 from sqlalchemy import create_engine, event
-from sqlalchemy.engine import URL, ExceptionContext, make_url
+from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import InvalidatePoolError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -27,20 +28,20 @@ from transaction import TransactionManager
 
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
-from pipeline.database.places import loggable_uri, make_file, sqlite_file, without_secrets
+from pipeline.database.places import hosts_of, loggable_uri, make_file, sqlite_file, without_secrets
 from pipeline.database.sql_dialects import SQLITE, dialect_of, time_outs
-from pipeline.database.sql_drivers import CONNECTING, execute
-from pipeline.database.sql_errors import Judge, hide_values
+from pipeline.database.sql_drivers import CONNECTING, Commits, begin_in_sqlite, execute, leave_transactions_to_us
+from pipeline.database.sql_errors import Judge, hide_values, make_unavailable
 from pipeline.database.sql_sessions import (
     BOUND,
     CALLED,
     CLOSE_AT_END,
     END_READING_BY,
     Bound,
-    Commits,
     RequestConnection,
     before_commit,
     before_end,
+    before_prepare,
     refuse_autocommit_option,
     set_isolation_level,
     watch_statement,
@@ -89,8 +90,10 @@ class Database:
         except (SQLAlchemyError, ImportError, TypeError, ValueError) as error:
             said = without_secrets(f"{type(error).__name__}: {error}", url)
             raise ConfigurationError(f"sql: {said}") from None
-        self.hosts = deque(hosts or [{}])
-        """Arguments of connecting to each host. The first one answered last."""
+        self.hosts = hosts or [{}]
+        """Arguments of connecting to each host. The first one answered last. A new list takes the place of this."""
+        self.file = sqlite_file(url)
+        """The file, if it is one of SQLite."""
         dialect = self.engine.dialect
         self.dialect = own
         self.judge = Judge(own.errors, dialect.loaded_dbapi.Error)
@@ -119,8 +122,8 @@ class Database:
         """When the database is asked for them again, in the time of ``time.monotonic``."""
         self.reads_change = False
         """True if what looks like a read may change something, by a view or a function of the database."""
-        self.records: WeakSet[Any] = WeakSet()
-        """The connections to the database, each as the pool keeps it."""
+        self.records: set[ReferenceType[Any]] = set()
+        """The connections to the database, each as the pool keeps it. Other threads add some at any time."""
         self._listen()
         pools.add(self)
 
@@ -147,41 +150,43 @@ class Database:
         if self.twophase:
             event.listen(self.engine, "first_connect", self.tell_in_doubt)
             event.listen(self.engine, "commit_twophase", before_commit)
-            event.listen(self.engine, "prepare_twophase", before_end)
+            event.listen(self.engine, "prepare_twophase", before_prepare)
             event.listen(self.engine, "rollback_twophase", before_end)
         if self.dialect is SQLITE:
             event.listen(self.engine, "connect", leave_transactions_to_us)
             dialect.do_begin = begin_in_sqlite
-            if (file := sqlite_file(self.engine.url.render_as_string(hide_password=False))) is not None:
-                event.listen(self.engine, "do_connect", partial(make_private, file))
-                event.listen(self.engine, "connect", partial(note_file, file))
-                event.listen(self.engine, "checkout", partial(refuse_other_file, file))
+            if self.file is not None:
+                event.listen(self.engine, "checkout", self.refuse_other_file)
         event.listen(self.engine, "do_connect", self.connect)
 
     def connect(self, dialect: Any, record: Any, arguments: Any, options: dict[str, Any]) -> Any:
         """Return a connection of the driver to the first of the hosts that takes statements."""
         limit = self.driver.answers
         limited = {} if limit is None or limit[0] in options else {limit[0]: CONNECTING}
-        for left in reversed(range(len(self.hosts))):
+        if self.file is not None:
+            with suppress(OSError):  # SQLite says why it cannot be made
+                make_file(self.file)
+        hosts = self.hosts  # other threads change their order
+        for number, host in enumerate(hosts, 1):
             connection = None
             try:
-                connection = dialect.connect(*arguments, **options | limited | self.hosts[0])
+                connection = dialect.connect(*arguments, **options | limited | host)
                 if self.dialect.ready:
                     execute(connection, self.dialect.ready)
                 if limit is not None and limited:
                     limit[1](connection)
                 self.writes.end()
+                self.hosts = [*hosts[number - 1 :], *hosts[: number - 1]]
                 return connection
             except (self.judge.of_driver, OSError) as error:  # pg8000 raises what the socket raises
                 if connection is not None:
                     connection.close()
-                self.hosts.rotate(-1)
                 if options.get("target_session_attrs") in ("read-write", "primary"):
                     connection = dialect.connect(*arguments, **options | {"target_session_attrs": "any"})
                     self.writes.begin(error, "takes no writes")
                     record.info[CLOSE_AT_END] = True  # the next request looks again for a host that does
                     return connection
-                if not left:
+                if number == len(hosts):
                     if self.has_connections():  # the request may get one of them
                         self.refusals.begin(error)
                     if isinstance(error, self.judge.of_driver):
@@ -189,9 +194,11 @@ class Database:
                     raise self.judge.of_driver(f"{type(error).__name__}: {error}") from error
         return None
 
-    def on_connect(self, connection: Any, record: object) -> None:
+    def on_connect(self, connection: Any, record: Any) -> None:
         self.refusals.end()
-        self.records.add(record)
+        self.records.add(ref(record, self.records.discard))
+        if self.file is not None:
+            record.info[FILE] = os.stat(self.file)
         if self.at_connect:
             execute(connection, *self.at_connect)
             connection.commit()  # otherwise PostgreSQL undoes the settings with the first rollback
@@ -216,7 +223,7 @@ class Database:
         """Log the transactions that another process has prepared, and how an operator ends them (R4)."""
         if self.dialect.in_doubt is None:
             return
-        query, commit, rollback = self.dialect.in_doubt
+        query, commit, rollback, _ = self.dialect.in_doubt
         cursor = connection.cursor()
         try:
             cursor.execute(query)
@@ -234,6 +241,20 @@ class Database:
                 "end it as the other database has ended: %s '%s' stores its changes, %s '%s' drops them",
                 *(self.shown, name, commit, name, rollback, name),
             )
+
+    def drop_prepared(self, id: str) -> None:
+        """Roll back a prepared transaction, if its connection was lost before it could be: it would keep its locks
+        until an operator comes. No commit of it was sent."""
+        words = self.dialect.in_doubt
+        try:
+            with self.engine.connect() as connection:
+                found = connection.recover_twophase()
+                if words is not None and (id in found or id.encode() in found):
+                    connection.exec_driver_sql(words.alone)
+                    connection.rollback_prepared(id, recover=True)
+                    connection.invalidate()
+        except Exception:
+            log.warning("the transaction '%s' may be prepared, and hold its locks: roll it back", id, exc_info=True)
 
     def open_tm(self, request: DatabaseRequest) -> TransactionManager:
         """Take a transaction manager, for a pipeline without ``zodb``."""
@@ -320,7 +341,7 @@ class Database:
             record.dbapi_connection is not None
             and record.starttime >= since
             and not (idle and record.fairy_ref is not None)
-            for record in list(self.records)
+            for record in self.open_records()
         )
 
     def leaves(self, connection: Any, called: frozenset[str]) -> bool:
@@ -353,9 +374,24 @@ class Database:
             self.reads_change = CHANGES in found
         return known[READS] or any(known.get(name, False) for name in called)
 
+    def open_records(self) -> list[Any]:
+        return [record for one in list(self.records) if (record := one()) is not None]
+
     def connections_in_use(self) -> list[Any]:
         """Return the driver's connections that requests have taken."""
-        return [record.driver_connection for record in list(self.records) if record.fairy_ref is not None]
+        return [record.driver_connection for record in self.open_records() if record.fairy_ref is not None]
+
+    def has_same_file(self, info: Mapping[Any, Any]) -> bool:
+        """Return whether the file of a connection is still the one at the path: no other process would find what
+        is stored in another. True without a file."""
+        with suppress(FileNotFoundError):
+            return self.file is None or os.path.samestat(info[FILE], os.stat(self.file))
+        return False
+
+    def refuse_other_file(self, connection: Any, record: Any, proxy: object) -> None:
+        """Have a connection replaced if its file was."""
+        if not self.has_same_file(record.info):
+            raise InvalidatePoolError(f"{self.file} was replaced, moved or removed")
 
     def leave_to_parent(self) -> None:
         """Leave alone the connections of a parent process (R12). Have every use of them raise here (R13)."""
@@ -364,7 +400,7 @@ class Database:
             self.replica.forget()
         for bound in self.bounds:
             bound.leave_to_parent()
-        for record in self.records:
+        for record in self.open_records():
             forks.keep(record, record.fairy_ref and record.fairy_ref())
             if record.dbapi_connection is not None:
                 forks.keep(record.dbapi_connection)
@@ -380,14 +416,11 @@ class Database:
         self.in_use.clear()
         self.managers.clear()
         self.engine.dispose(close=False)
-        self.outage = self.outage.anew()
+        self.forget_outages()
 
-
-def hosts_of(url: URL) -> list[dict[str, Any]]:
-    """Return the arguments of connecting to each of several hosts in a URL: host=db1:3306&host=db2."""
-    named = url.query.get("host")
-    pairs = (one.partition(":") for one in named) if isinstance(named, tuple) else ()
-    return [{"host": host, **({"port": int(port)} if port else {})} for host, _, port in pairs]
+    def forget_outages(self) -> None:
+        for outage in (self.outage, self.refusals, self.writes):
+            outage.forget()
 
 
 class Connections(QueuePool):
@@ -412,43 +445,8 @@ class Connections(QueuePool):
             return self.connect()
 
 
-def leave_transactions_to_us(connection: Any, record: object) -> None:
-    """Turn off the transactions of SQLite's driver. They begin with the first write, after the reads before it."""
-    connection.isolation_level = None
-
-
 FILE = "pipeline.sql.file"
 """The key in the ``info`` of a connection to SQLite for its file: what ``os.stat`` says of it."""
-
-
-def make_private(file: str, *connecting: object) -> None:
-    """Make the file, if it can be made: if it cannot, SQLite says why."""
-    with suppress(OSError):
-        make_file(file)
-
-
-def note_file(file: str, connection: Any, record: Any) -> None:
-    record.info[FILE] = os.stat(file)
-
-
-def refuse_other_file(file: str, connection: Any, record: Any, proxy: object) -> None:
-    """Have a connection replaced if its file is no longer the one at the path: no other process would find what it
-    stores."""
-    with suppress(FileNotFoundError):
-        if os.path.samestat(record.info[FILE], os.stat(file)):
-            return
-    raise InvalidatePoolError(f"{file} was replaced, moved or removed")
-
-
-def begin_in_sqlite(connection: Any) -> None:
-    """Begin a transaction, on the driver's connection: by SQLAlchemy it takes ten times as long."""
-    connection.driver_connection.execute("BEGIN")
-
-
-def make_unavailable(error: BaseException) -> None:
-    """Make an error also an Unavailable, which is answered 503. An ``except`` in a view still finds its class."""
-    kind = type(error)
-    error.__class__ = type(kind.__name__, (kind, Unavailable), {"__module__": kind.__module__})
 
 
 _databases: dict[object, Database] = {}
@@ -473,7 +471,7 @@ def close_all() -> None:
         if database.replica is not None:
             database.replica.stop()
         database.engine.dispose()
-        database.outage = database.outage.anew()
+        database.forget_outages()
 
 
 def _leave_to_parent() -> None:

@@ -33,6 +33,8 @@ class InDoubt(NamedTuple):
     """Query for them. The last column of a row is the id."""
     commit: str
     rollback: str
+    alone: str = "ROLLBACK"
+    """Statement by which the connection that rolls it back has no transaction of its own."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ POSTGRESQL = Dialect(
     slack=40,  # the header of a page of the log, which the primary counts before it has written behind it
     # A function whose body is known may leave something by a statement in it, or by a function that it calls; any
     # other if it is volatile, but for some that end with the transaction or only count. What rules, defaults,
-    # constraints and policies call is read as PostgreSQL stores it.
+    # constraints and policies call is read as PostgreSQL stores it. A function of a row is also called as t.name.
     plain_plan="SET LOCAL jit = off",
     leaving=r"""WITH RECURSIVE functions AS (SELECT pg_proc.oid, lower(proname) AS name, prosrc AS body,
             CASE WHEN pg_proc.oid >= 16384 THEN lower(regexp_replace(prosrc, '["\s]', '', 'g')) END AS calls,
@@ -160,6 +162,9 @@ POSTGRESQL = Dialect(
         UNION ALL SELECT castfunc, true FROM pg_catalog.pg_cast WHERE oid >= 16384
         UNION ALL SELECT unnest(ARRAY[aggtransfn, aggfinalfn])::oid, true FROM pg_catalog.pg_aggregate
             WHERE aggfnoid >= 16384
+        UNION ALL SELECT pg_proc.oid, true FROM pg_catalog.pg_proc
+            JOIN pg_catalog.pg_type ON pg_type.oid = proargtypes[0] AND pronargs - pronargdefaults <= 1
+            WHERE pg_proc.oid >= 16384 AND (typtype = 'c' OR typname IN ('record', 'anyelement'))
         UNION ALL SELECT oid, true FROM functions WHERE oid >= 16384 AND name IN ({computing}))
         SELECT name FROM leaving WHERE name IN ({names})
         UNION SELECT CASE WHEN by_reads THEN 'all reads' ELSE 'all writes' END FROM called JOIN leaving USING (oid)
@@ -192,22 +197,24 @@ MYSQL = Dialect(
     ready="DO 1",  # a node of Galera without its group answers SELECT 1, and a ping
     statement_timeout="SET SESSION max_statement_time = {seconds}",
     lock_timeout="SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
-    in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
+    in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK", "SET autocommit = 1"),
     # MariaDB: server and number of a GTID, domain-server-number. With several domains there is no order.
     position=GTID.replace("gtid", "@@gtid_binlog_pos"),
     replayed=GTID.replace("gtid", "@@gtid_slave_pos") + " AND @@read_only",
     kept=("SHOW WARNINGS", 1196),  # of tables without transactions, such as those of MyISAM
+    # The server quotes the name of each routine in a view, so that each view is read once, not once for each name.
     leaving=r"""WITH leaving AS (SELECT lower(routine_name) AS name FROM information_schema.routines
         UNION SELECT 'get_lock'),
         called AS (SELECT 1 FROM information_schema.routines
             WHERE routine_schema = DATABASE() AND lower(routine_name) IN ({computing})
-        UNION SELECT 1 FROM information_schema.views JOIN leaving
-            ON view_definition REGEXP CONCAT('(?i)\\b', name, '`?\\s*[(]') WHERE table_schema = DATABASE())
+        UNION SELECT 1 FROM information_schema.views WHERE table_schema = DATABASE()
+            AND view_definition REGEXP '[^\\s.,(`]`[(]|(?i)\\bget_lock[(]')
         SELECT name FROM leaving WHERE name IN ({names})
         UNION SELECT 'all reads' FROM called UNION SELECT 'all changes' FROM called
         UNION SELECT 'all writes' FROM information_schema.triggers
         WHERE action_statement REGEXP '@|(?i)\\bset\\s+(?!new\\b)' OR EXISTS (
-            SELECT 1 FROM leaving WHERE action_statement REGEXP CONCAT('(?i)\\b', name, '`?\\s*[(]'))""",
+            SELECT 1 FROM leaving WHERE LOCATE(name, action_statement)
+                AND action_statement REGEXP CONCAT('(?i)\\b', name, '`?\\s*[(]'))""",
     errors=Errors(
         transient=frozenset({1213, 1205, 1020}),  # deadlock, lock wait timeout; MariaDB: changed since it was read
         # A statement time-out (MariaDB, MySQL), or it was cancelled; the server takes no writes; its disk is full.

@@ -118,6 +118,12 @@ def hide_values(error: Any, outer: Exception | None, parameters: Any) -> None:
         outer.args = tuple(text.replace(before, str(error)) for text in outer.args)
 
 
+def make_unavailable(error: BaseException) -> None:
+    """Make an error also an Unavailable, which is answered 503. An ``except`` in a view still finds its class."""
+    kind = type(error)
+    error.__class__ = type(kind.__name__, (kind, Unavailable), {"__module__": kind.__module__})
+
+
 def code_of(error: BaseException | None) -> str | int | None:
     """Return the code that an error of a driver has: SQLSTATE, MySQL's number, or the name of SQLite's code."""
     number = getattr(error, "errno", None) or next(iter(getattr(error, "args", ())), None)

@@ -8,7 +8,6 @@ for each session would take longer than a request.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn, Protocol
@@ -22,11 +21,19 @@ from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join
 
 from pipeline.database import forks
 from pipeline.database.sql_dialects import Dialect
-from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, ask, execute
+from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Commits, Driver, execute
 from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
 from pipeline.database.statements import statement_of
-from pipeline.database.transactions import Manager, is_committed, is_committing, joined, reads_only, refusal
-from pipeline.interfaces import ReadOnlyTransaction
+from pipeline.database.transactions import (
+    Manager,
+    all_voted,
+    is_committed,
+    is_committing,
+    joined,
+    reads_only,
+    refusal,
+)
+from pipeline.interfaces import ReadOnlyTransaction, Unavailable
 
 log = logging.getLogger("pipeline.sql")
 
@@ -54,23 +61,9 @@ class Database(Protocol):
     bounds: set[Bound]
     reads_change: bool
 
+    def has_same_file(self, info: Mapping[Any, Any]) -> bool: ...
 
-class Commits:
-    """The commits of one request: the position of the database after the last one, for ``causal``."""
-
-    def __init__(self, name: str, driver: Driver, query: str) -> None:
-        self.name, self.driver, self.query = name, driver, query
-        self.position: int | None = None
-
-    def note(self, connection: Any) -> None:
-        """Ask for the position, on the driver's connection, which is None if it is lost."""
-        try:
-            self.position = int(ask(self.driver, connection, self.query))
-        except Exception:  # no replica has so much, and no other commit has the same position
-            self.position = 2**126 + time.time_ns()
-
-    def positions(self) -> dict[str, int]:
-        return {} if self.position is None else {self.name: self.position}
+    def drop_prepared(self, id: str) -> None: ...
 
 
 class RequestSession(Session):
@@ -152,6 +145,8 @@ class Bound:
     """True if the transaction is being committed or rolled back."""
     committing = False
     """True if COMMIT was sent, and the database has not answered yet."""
+    prepared = ""
+    """The id of a transaction that was sent to be prepared, and not to be committed (two-phase commit)."""
     outcome_before = ""
     """The outcome of the request before COMMIT was sent."""
     changed = False
@@ -320,7 +315,10 @@ class Bound:
 
     def send_commit(self) -> None:
         """Note that COMMIT is sent. From here on the outcome is unknown, whatever is raised and by whom, until the
-        commit has come to its end or the database has refused it (R4)."""
+        commit has come to its end or the database has refused it (R4). Refuse it if another process would not find
+        what is stored."""
+        if self.changed and not self.database.has_same_file(self.info):
+            raise Unavailable("the file of the database was replaced, moved or removed, so nothing is stored in it")
         self.committing = True
         if self.changed:
             self.outcome_before, self.tm.outcome = self.tm.outcome, "unknown"
@@ -437,6 +435,9 @@ class Bound:
         if not is_committed(transaction):
             if self.session.in_transaction():
                 Session.rollback(self.session)
+            if self.prepared and not all_voted(transaction):
+                self.database.drop_prepared(self.prepared)
+                self.prepared = ""
         elif not self.changed and self.resource is not None:
             self.resource.state = "no work"
         self.resource = self.connection = None
@@ -549,8 +550,15 @@ def before_commit(connection: Connection, *twophase: object) -> None:
         if not is_committing(connection.bound.tm):
             refuse_commit()
         connection.bound.ending = True
+        connection.bound.prepared = ""
         if not twophase:
             connection.bound.send_commit()
+
+
+def before_prepare(connection: Connection, id: str) -> None:
+    """Note that the transaction is sent to be prepared."""
+    if isinstance(connection, RequestConnection):
+        connection.bound.ending, connection.bound.prepared = True, id
 
 
 def before_end(connection: Connection, *twophase: object) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import random
+import shutil
+import sys
 import time
 import traceback
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -71,15 +74,19 @@ def storage_of(
         options = zodburi.resolve_uri(f"memory://?{urlencode(of_database)}")[1]
     else:
         factory, options = zodburi.resolve_uri(uri)
-    if scheme == "file":
-        factory = partial(_open_file, uri, factory)
-    else:
-        factory = partial(_open_privately, uri, factory)
-    if scheme == "zeo" and server_sync:
-        factory = partial(_open_synchronous, factory)
-    elif scheme in RELSTORAGE and statement_timeout is not None:
-        factory = partial(_open_limited, factory, statement_timeout)
-    return factory, options
+
+    def open() -> Any:
+        if scheme == "file":
+            return _open_file(uri, factory)
+        make_directories(uri)
+        storage = factory()
+        if scheme == "zeo" and server_sync:
+            storage.sync = partial(ask_for_news, storage)
+        elif scheme in RELSTORAGE and statement_timeout is not None:
+            _limit(storage, statement_timeout)
+        return storage
+
+    return open, options
 
 
 def patiently(open: Callable[[], T]) -> T:
@@ -179,13 +186,19 @@ def _vote_in_same(need_same: Callable[[], None], vote: Callable[..., Any], *argu
     return vote(*arguments)
 
 
+def _is_at(opened: int, place: str) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(opened), os.stat(place))
+    return False
+
+
 def _need_same(path: str, storage: Any, directories: dict[str, int]) -> None:
     """Raise Unavailable if the file that is open, or a directory of its blobs, is not the one at its path: a copy
     was moved over it, or it was moved or removed."""
-    for place, opened in {path: storage._file.fileno(), **directories}.items():
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(opened), os.stat(place)):
-                continue
+    with storage._lock:  # a pack puts a new file at the path
+        places = {path: storage._file.fileno(), **directories}
+        others = [place for place, opened in places.items() if not _is_at(opened, place)]
+    for place in others:
         kind = "directory" if place in directories else "file"
         raise Unavailable(
             f"{place} is not the {kind} that this process has open: it was replaced, moved or removed. Nothing is "
@@ -266,16 +279,20 @@ def _alike(path: str, copy: str, write: Callable[..., Any], *arguments: Any) -> 
     return write(*arguments)
 
 
-def _open_privately(uri: str, factory: Callable[[], Any]) -> Any:
-    make_directories(uri)
-    return factory()
+def _move_rest(file: Any, name: str, position: int) -> None:
+    """Move what an interrupted commit has left at the end of a file to a new one, with the rights of that file
+    (S26). ZODB would let others read it."""
+    rest = next(path for number in count() if not os.path.exists(path := f"{name}.tr{number}"))
+    log.warning("%s ends with a commit that was interrupted, or with damages: that part is moved to %s", name, rest)
+    make_file(rest, os.fstat(file.fileno()).st_mode & 0o777)
+    file.seek(position)
+    with open(rest, "wb") as new:
+        shutil.copyfileobj(file, new)
+    file.seek(position)
+    file.truncate()
 
 
-def _open_synchronous(factory: Callable[[], Any]) -> Any:
-    """Open a ZEO client that asks its server for the changes of others at each begin of a transaction."""
-    storage = factory()
-    storage.sync = lambda: ask_for_news(storage)
-    return storage
+sys.modules["ZODB.FileStorage.FileStorage"]._truncate = _move_rest  # type: ignore[attr-defined]
 
 
 def ask_for_news(storage: Any) -> None:
@@ -289,9 +306,8 @@ def ask_for_news(storage: Any) -> None:
         storage.ping()
 
 
-def _open_limited(factory: Callable[[], Any], seconds: float) -> Any:
-    """Open a RelStorage whose statements end after so many seconds."""
-    storage = factory()
+def _limit(storage: Any, seconds: float) -> None:
+    """Have the statements of a RelStorage end after so many seconds. Close it if its database has no such limit."""
     adapter = storage._adapter
     statement = {
         "PostgreSQLAdapter": f"SET SESSION statement_timeout = {round(seconds * 1000)}",
@@ -308,4 +324,3 @@ def _open_limited(factory: Callable[[], Any], seconds: float) -> Any:
 
     adapter.connmanager.add_on_load_opened(limit)
     adapter.connmanager.add_on_store_opened(limit)
-    return storage

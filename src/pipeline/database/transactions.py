@@ -464,10 +464,14 @@ def end_unchanged(tm: TransactionManager) -> bool:
 def is_uncertain(transaction: Any, error: BaseException) -> bool:
     """Return whether some or all of a failed commit may be stored (R4): all data managers had voted for it, or
     one that commits when it votes, as zope.sqlalchemy does without ``twophase``, has done so."""
+    one_stored = any(getattr(resource, "state", None) == "committed" for resource in transaction._resources)
+    return all_voted(transaction) or one_stored or isinstance(error, CommitUncertain)
+
+
+def all_voted(transaction: Any) -> bool:
+    """Return whether all data managers of a transaction have voted for its commit."""
     resources = transaction._resources
-    all_voted = bool(resources) and all(id(resource) in transaction._voted for resource in resources)
-    one_stored = any(getattr(resource, "state", None) == "committed" for resource in resources)
-    return all_voted or one_stored or isinstance(error, CommitUncertain)
+    return bool(resources) and all(id(resource) in transaction._voted for resource in resources)
 
 
 def is_committing(tm: TransactionManager) -> bool:

@@ -14,8 +14,8 @@ from pipeline.database.places import servers_of, sqlite_file
 from pipeline.database.refused_values import answer_for
 from pipeline.database.replicas import Replicas
 from pipeline.database.sql_databases import database_of
+from pipeline.database.sql_drivers import Commits
 from pipeline.database.sql_jobs import InSql
-from pipeline.database.sql_sessions import Commits
 from pipeline.database.transactions import OFFERED, DatabaseRequest
 from pipeline.database.written import Positions
 from pipeline.interfaces import Facts, Handler

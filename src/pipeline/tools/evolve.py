@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from persistent.mapping import PersistentMapping
+from transaction.interfaces import DoomedTransaction
 
 from pipeline.declared import runs_nothing
 from pipeline.interfaces import ConfigurationError
@@ -19,6 +20,12 @@ from pipeline.tools.shell import in_site
 
 KEY = "pipeline.evolved"
 """Key of the root of the database: a mapping from the name of a module to the number of its last step."""
+FAILED = {
+    "": "Nothing of this step is stored",
+    "committed": "A part of this step is stored, by a commit of its own",
+    "unknown": "This step may be stored: the next run tells",
+}
+"""Words for a step that has failed, by the outcome of its changes (R4)."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,16 +71,20 @@ def evolve(
         )
     for number, step in list(enumerate(steps, 1))[done:]:
         said = (inspect.getdoc(step) or step.__name__).partition("\n")[0]
+        request.tm.outcome = ""
+        if is_dry:
+            request.tm.get().doom()
         try:
             step(request.root)
             mapping = request.zodb.root().setdefault(KEY, PersistentMapping())
             mapping[module.__name__] = number
             if not is_dry:
                 names["commit"]()
-        except (Exception, SystemExit):
-            names["abort"]()
+        except (Exception, SystemExit) as error:
             traceback.print_exc()
-            print(f"{number}. {said}: failed. Nothing of this step is stored")
+            why = "commits by itself, so it has no dry run" if isinstance(error, DoomedTransaction) else "failed"
+            print(f"{number}. {said}: {why}. {FAILED[request.tm.outcome]}")
+            names["abort"]()
             return 1
         print(f"{number}. {said}")
     if is_dry:

@@ -77,6 +77,10 @@ class Worker:
     def __init__(self, host: str, every: float, is_once: bool) -> None:
         self.host, self.every, self.is_once = host, every, is_once
         self.is_stopped = False
+        self.counted: float | None = None
+        """When the queue was counted last, in the time of ``time.monotonic``; None before it was read."""
+        self.reads = True
+        """False from the first look at the queue that fails to the next one that does not."""
         self.failed = 0
         self.refused = 200
         """The last status by which the site kept a job from being done."""
@@ -87,17 +91,16 @@ class Worker:
         """Do jobs until there is none, or the process is to end."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.stop)
-        looked = float("-inf")
         passed: set[int] = set()  # those of this turn that cannot be done now
         while not self.is_stopped:
-            names["abort"]()  # the queue as it is now
-            queue = names["request"].job_queue
-            found = [id for id in queue.due(time.time(), AT_ONCE + len(passed)) if id not in passed]
-            if self.has_metrics and (not found or time.monotonic() - looked > PAUSE):
-                looked = time.monotonic()
-                look_at_jobs(queue)
-            names["abort"]()  # nothing is locked while a job runs
-            random.shuffle(found)  # another worker has the same list
+            try:
+                found = self.look(names, passed)
+            except Exception as error:  # a server that is started again is waited for
+                if self.is_once or self.counted is None:
+                    raise
+                if self.reads:
+                    log.error("the queue cannot be read until further notice: %s: %s", type(error).__name__, error)
+                found, self.reads = [], False
             passed.update(id for id in found if not self.is_stopped and not self.do(id, names["app"]))
             if not found or len(passed) >= MOST_PASSED:
                 passed.clear()
@@ -107,6 +110,22 @@ class Worker:
                 while not self.is_stopped and (left := until - time.monotonic()) > 0:
                     time.sleep(min(left, STEP))  # Python goes on with it after a signal
         return int(self.is_once and self.failed > 0)
+
+    def look(self, names: Mapping[str, Any], passed: set[int]) -> list[int]:
+        """Return ids of jobs that may be done now, of the queue as it is now."""
+        names["abort"]()
+        queue = names["request"].job_queue
+        found = [id for id in queue.due(time.time(), AT_ONCE + len(passed)) if id not in passed]
+        if self.counted is None or not found or time.monotonic() - self.counted > PAUSE:
+            self.counted = time.monotonic()
+            if self.has_metrics:
+                look_at_jobs(queue)
+        names["abort"]()  # nothing is locked while a job runs
+        random.shuffle(found)  # another worker has the same list
+        if not self.reads:
+            log.warning("the queue is read again")
+        self.reads = True
+        return found
 
     def stop(self, number: int, frame: object) -> None:
         self.is_stopped = True
