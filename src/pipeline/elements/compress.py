@@ -30,9 +30,19 @@ else:
         zstandard = None  # type: ignore[assignment, unused-ignore]
 
 TYPES = (
-    *("text/*", "*+json", "*+text", "*+xml"),
-    *("application/javascript", "application/json", "application/vnd.ms-fontobject", "application/wasm"),
-    *("application/xml", "font/otf", "font/ttf", "image/bmp", "image/x-icon"),
+    "text/*",
+    "*+json",
+    "*+text",
+    "*+xml",
+    "application/javascript",
+    "application/json",
+    "application/vnd.ms-fontobject",
+    "application/wasm",
+    "application/xml",
+    "font/otf",
+    "font/ttf",
+    "image/bmp",
+    "image/x-icon",
 )
 
 

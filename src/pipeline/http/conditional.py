@@ -27,7 +27,11 @@ _OF_THE_BYTES = ("content-digest", "content-length", "content-md5")
 """Headers that are those of the bytes that are sent (RFC 9530), and not of the whole."""
 _OF_THE_BODY = (
     *_OF_THE_BYTES,
-    *("content-disposition", "content-encoding", "content-language", "content-range", "content-type"),
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-range",
+    "content-type",
 )
 _OF_THE_WHOLE = (*_OF_THE_BODY, "cache-control", "digest", "etag", "expires", "last-modified", "repr-digest")
 
