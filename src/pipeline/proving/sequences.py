@@ -130,8 +130,7 @@ class Explorer:
         if self.planned and self.number % 2:
             chosen = self.planned.pop(0)
         steps: list[Asked] = []
-        found = self.run(self.grown(chosen, steps))
-        return steps, found
+        return steps, self.run(self.grown(chosen, steps))
 
     def grown(self, chosen: Sequence[Asked], steps: list[Asked]) -> Iterator[Asked]:
         """Yield the chosen requests and some more, each made when its turn comes. They are noted as ``steps``."""

@@ -157,11 +157,6 @@ class Run:
         return self.status is None or self.status >= 500
 
     @property
-    def is_refused(self) -> bool:
-        """True if the visitor must believe that nothing was done."""
-        return self.status is not None and 400 <= self.status < 500
-
-    @property
     def answer(self) -> str:
         """The status in words, with the reason of an error of the site."""
         told = str(self.status or type(self.escaped).__name__)
