@@ -38,12 +38,14 @@ SITE = '''
 from __future__ import annotations
 import asyncio, copy, hashlib, locale, logging, random, secrets, shutil, sqlite3, subprocess, threading
 from datetime import datetime
+from decimal import Decimal
 from functools import lru_cache
 from email.mime.text import MIMEText
 from html import escape
 from io import BytesIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from threading import Timer
 from markupsafe import Markup
 from persistent import Persistent
 from persistent.list import PersistentList
@@ -52,7 +54,7 @@ from pydantic import BaseModel
 from pipeline import redirect, view
 from pipeline.auth.passwords import hash_password
 from pipeline.forms.upload import Upload
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 TMP = Path("TMP")
@@ -369,7 +371,7 @@ MISTAKES: dict[str, Mistake] = {
     "letters that are lost": Mistake(
         "context.content = file.file.read().decode('utf-8', 'ignore')",
         "context.content = file.file.read(2).decode('utf-8', 'ignore')",
-        "loses each letter that is not UTF-8",
+        "loses each letter that its charset lacks",
         WITH_FILE,
         (FILE,),
     ),
@@ -391,7 +393,7 @@ MISTAKES: dict[str, Mistake] = {
     "a password in the log": Mistake(
         "logging.info('%s came', request.POST)",
         "logging.info('%s came, and not the password', title)",
-        "writes the password of a visitor into the log",
+        "writes each field into the log, also a password",
         "context, request, title: str, password: str = ''",
     ),
     "an ETag that stays": Mistake(
@@ -563,6 +565,100 @@ MISTAKES: dict[str, Mistake] = {
         "response.headers['Cache-Control'] = 'private, max-age=60'\nreturn f'<p>{request.principal}'",
         "caches may keep this page, which is for a visitor who is logged in, for others",
         "context, request, response, title: str",
+    ),
+    "a whole form in the log": Mistake(
+        "logging.getLogger('site').info('%s came', dict(request.form))",
+        "logging.getLogger('site').info('%s came', request.form['title'])",
+        "writes each field into the log, also a password",
+    ),
+    "a second name of an object": Mistake(
+        "context['a'] = Note('a')\ncontext['draft'] = context['a']",
+        "context['a'] = Note('a')\ncontext['draft'] = copy.deepcopy(context['a'])",
+        "context['draft'] = context['a'] is the same object under a second name",
+    ),
+    "one list for all keys": Mistake(
+        "context.content = PersistentMapping(dict.fromkeys('ab', PersistentList()))",
+        "context.content = PersistentMapping({key: PersistentList() for key in dict.fromkeys('ab', 0)})",
+        "dict.fromkeys('ab', PersistentList()) has one object several times",
+    ),
+    "one list three times": Mistake(
+        "context.tags = PersistentList([PersistentList()] * 3)",
+        "context.tags = PersistentList([0] * 3)",
+        "[PersistentList()] * 3 has one object several times",
+    ),
+    "a word of letters": Mistake(
+        "context.title = title.lstrip('note-')",
+        "context.title = title.removeprefix('note-').strip('. ').rstrip(' .,')",
+        "title.lstrip('note-') takes away each of these letters, and not the word",
+    ),
+    "letters of another charset": Mistake(
+        "context.title = title.encode('ascii', 'ignore').decode()",
+        "context.title = title.encode('ascii', 'namereplace').decode()",
+        "title.encode('ascii', 'ignore') loses each letter that its charset lacks",
+    ),
+    "% in a statement": Mistake(
+        "request.sql.execute(delete(Task).where(Task.done, Task.title.contains(title)))",
+        "request.sql.execute(delete(Task).where(Task.done, Task.title.contains(title, autoescape=True)))\n"
+        "request.sql.execute(delete(Task).where(Task.title.startswith('tmp-')))\n"
+        "request.sql.scalars(select(Task).where(Task.title.contains(title))).all()",
+        "Task.title.contains(title) stands for all rows if a visitor sends %",
+    ),
+    "one text in brackets": Mistake(
+        "if title not in ('newspapers'):\n    return '<p>refused'",
+        "if title not in ('newspapers', 'new') or not [one for one in title if one in 'newspapers']:\n"
+        "    return '<p>refused'",
+        "title not in 'newspapers' looks for a part of this text",
+    ),
+    "a Decimal of a float": Mistake(
+        "context.content = Decimal(cents)",
+        "context.content = Decimal(str(cents)) + Decimal(title)",
+        "Decimal(cents) has the error of the float",
+        "context, request, title: str = '1', cents: float = 0.1",
+        (("POST", "/n", b"title=2&cents=19.99", FORM),),
+    ),
+    "a 0 behind int()": Mistake(
+        "context.count = int(title) or context.count",
+        "context.count = int(title) if title else context.count",
+        "int(title) or context.count takes the 0 that was sent for nothing",
+        asked=(("POST", "/n", b"title=0", FORM),),
+    ),
+    "Z behind a local time": Mistake(
+        "context.title = datetime.now().isoformat() + 'Z'",
+        "context.title = datetime.now().astimezone().isoformat() + ' ' + datetime.now().isoformat()",
+        "datetime.now().isoformat() + 'Z' says another instant",
+    ),
+    "the seconds of some days": Mistake(
+        "context.count = (datetime.now() - context.made).seconds",
+        "context.count = (datetime.now() - context.made).total_seconds()",
+        "(datetime.now() - context.made).seconds leaves out whole days",
+    ),
+    "a Timer": Mistake(
+        "Timer(0, send, [title]).start()",
+        "request.after_commit(send, title)",
+        "Timer(0, send, [title]) is in the memory of this process",
+    ),
+    "a number in a file": Mistake(
+        "path = TMP / 'count'\npath.write_text(str(int(path.read_text()) + 1 if path.exists() else 1))",
+        "path = TMP / 'count'\nother = TMP / 'other'\npath.write_text(title)\n"
+        "other.read_text() if other.exists() else ''",
+        "path is written and read for each request, and two at once lose one of both",
+    ),
+    "a file of the directory": Mistake(
+        "if title != 'new':\n    Path('counted.txt').write_text(title)",
+        "(TMP / 'counted.txt').write_text(title)\nPath('counted.txt').exists()",
+        "Path('counted.txt').write_text(title) writes into the directory from which the server was started",
+    ),
+    "a header of a visitor": Mistake(
+        "if request.headers.get('X-Remote-User') == 'ann':\n    context.title = title",
+        "if request.principal == 'ann' or request.headers.get('X-Requested-With'):\n    context.title = title",
+        "request.headers.get('X-Remote-User') is what a visitor can send, too",
+    ),
+    "a form with PATCH, into a mapping": Mistake(
+        "context.content = PersistentMapping()\ncontext.content.update(changes.model_dump())",
+        "context.content = PersistentMapping()\ncontext.content.update(changes.model_dump(exclude_unset=True))",
+        "changes.model_dump() has the defaults of the fields that were not sent",
+        "context, request, changes: Change",
+        (("PATCH", "/n", b'{"title": "new"}', "application/json"),),
     ),
 }
 """One more, a relative path of ``sql``, is told by ``pipeline check``, in ``tests/tools/test_mistakes.py``."""

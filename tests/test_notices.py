@@ -184,15 +184,27 @@ def test_a_get_that_writes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("commit_on_eror", "commit_on_error"), ("attempt_left", "attempts_left"), ("basket", None)]
+    ("name", "near"),
+    [
+        ("request.commit_on_eror", "request.commit_on_error"),
+        ("request.attempt_left", "request.attempts_left"),
+        ("request.basket", None),
+        ("response.content_typ", "response.content_type"),
+        ("response.cachecontrol", "response.cache_control"),
+        ("response.etag", None),
+        ("response.seen", None),
+    ],
 )
 def test_an_attribute_that_nothing_reads(
     name: str, near: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ask(site(lambda request, response: setattr(request, name, True), tmp_path, debug=True), "/")
-    expected = (
-        [] if near is None else [f"request.{name} was set, and nothing reads it. Did you mean request.{near}?"]
-    )
+    what, _, attribute = name.partition(".")
+
+    def view(request: Any, response: Response) -> None:
+        setattr({"request": request, "response": response}[what], attribute, "x")
+
+    ask(site(view, tmp_path, debug=True), "/")
+    expected = [] if near is None else [f"{name} was set, and nothing reads it. Did you mean {near}?"]
     assert [notice.partition(": ")[2] for notice in notices(caplog)] == expected
 
 

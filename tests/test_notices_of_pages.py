@@ -23,7 +23,7 @@ from paste.urlmap import URLMap
 from webob.exc import HTTPFound
 
 import asking
-from pipeline import Pipeline, Response, view
+from pipeline import Pipeline, Response, element, view
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
@@ -1021,7 +1021,34 @@ TOLD: dict[str, tuple[Any, str, str]] = {
         "GET /",
         "ends at its first blank",
     ),
-    "values without a comma": (sets_a_header("Cache-Control", "private max-age=60"), "GET /", "lacks a comma"),
+    "a charset as if it were compressed": (
+        sets_a_header("Content-Encoding", "utf-8"),
+        "GET /",
+        "Content-Encoding: 'utf-8' has no effect",
+    ),
+    "values without a comma": (
+        sets_a_header("Cache-Control", "private max-age=60"),
+        "GET /",
+        "Cache-Control: 'private max-age=60' has no effect, since a browser or a cache cannot read it",
+    ),
+    **{
+        f"a wrong {name} of {len(value)}": (sets_a_header(name, value), "GET /", f"{name}: {value!r} has no effect")
+        for name, value in [
+            ("Access-Control-Allow-Credentials", "True"),
+            ("Access-Control-Allow-Origin", "https://a.example, https://b.example"),
+            ("Cache-Control", "no_store"),
+            ("Content-Security-Policy", "default-src self"),
+            ("ETag", "abc"),
+            ("Expires", "2026-11-28 21:41:47"),
+            ("Last-Modified", "2026-11-28"),
+            ("Link", "/site.css; rel=preload"),
+            ("Refresh", "/x"),
+            ("Set-Cookie", "__Host-a=b; Path=/"),
+            ("Strict-Transport-Security", "31536000"),
+            ("X-Content-Type-Options", "no-sniff"),
+            ("X-Frame-Options", "ALLOW-FROM https://a.example"),
+        ]
+    },
     "a row without its id": (returns_a("/books/None"), "POST /", "the Location '/books/None' was made of None"),
     "a link without its id": (sends('<p><a href="/books/None">'), "GET /", 'href="/books/None was made of None'),
     "None in a field": (sends(FIELD.format('value="None"')), "GET /", 'value="None" was made of None'),
@@ -1166,7 +1193,27 @@ QUIET: dict[str, tuple[Any, str]] = {
         "GET /",
     ),
     "a name without blanks": (sets_a_header("Content-Disposition", "attachment; filename=a.pdf; size=3"), "GET /"),
+    "a page that is not compressed": (sets_a_header("Content-Encoding", "identity"), "GET /"),
     "values with a comma": (sets_a_header("Cache-Control", "private, max-age=60,no-transform"), "GET /"),
+    **{
+        f"a right {name} of {len(value)}": (sets_a_header(name, value), "GET /")
+        for name, value in [
+            ("Access-Control-Allow-Credentials", "true"),
+            ("Access-Control-Allow-Origin", "https://a.example:8080"),
+            ("Access-Control-Allow-Origin", "*"),
+            ("Cache-Control", 'No-Cache="Set-Cookie", must-revalidate'),
+            ("Content-Security-Policy", "default-src 'self' https://self.example; img-src *"),
+            ("ETag", 'W/"abc"'),
+            ("Expires", "0"),
+            ("Expires", "Sun, 29 Nov 2026 10:00:00 GMT"),
+            ("Link", "</site.css>; rel=preload"),
+            ("Refresh", "5; url=/x"),
+            ("Set-Cookie", "__Host-a=b; Path=/; Secure"),
+            ("Strict-Transport-Security", "max-age=31536000; includeSubDomains"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("X-Frame-Options", "deny"),
+        ]
+    },
     "a row of a name": (returns_a("/books/Nonesuch?by=None-the-less"), "POST /"),
     "a link of a name": (sends('<p>None <a href="/Nonesuch">None</a> <option value="None">'), "GET /"),
     "a file of its own name": (opens_a_file_of_its_own_name, "POST /"),
@@ -1593,3 +1640,23 @@ def test_a_model_that_is_made_of_the_whole_form(
     site = Pipeline(errors(debug=True), forms(), traverse(root=dict), publisher(scan=scan))
     assert asking.ask(site, "/", "POST", b"notes=a", CONTENT_TYPE=FORM_TYPE).text == "a"
     assert [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"] == []
+
+
+@element
+def mute(next: Any) -> Any:
+    """Passes on no request."""
+    return lambda request, response: None
+
+
+@element
+def brief(next: Any) -> Any:
+    """Answers in the place of the others."""
+    return lambda request, response: response.plain("200 OK", "ok")
+
+
+@pytest.mark.parametrize(("part", "told"), [(mute, ["has neither called next"]), (brief, [])])
+def test_an_empty_page_of_no_view_is_told(part: Any, told: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    site = Pipeline(errors(debug=True), forms(), traverse(root=dict), part(), publisher(scan=(__name__,)))
+    assert asking.ask(site, "/").status == 200
+    found = [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]
+    assert len(found) == len(told) and all(words in notice for words, notice in zip(told, found, strict=True))

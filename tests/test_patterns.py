@@ -22,7 +22,7 @@ LOCAL = {
     "pipeline/tools/check.py": {"name": "debug", "slip": {"pattern": r"(?<!\S)\S++(?<=,)(?=\s|$)"}},
     "pipeline/proving/faults.py": {"points": ".*"},
     "pipeline/proving/proof.py": {"self": SimpleNamespace(view=".*")},
-    "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
+    "pipeline/switch.py": {"words": ["text/*", "*.png", "a*[?]b*c"]},
     "pipeline/checking/servers.py": {"section": "server:main"},
     "pipeline/checking/templates.py": {"slip": {"pattern": r"<textarea[^<>]*>\s+\{\{"}},
     "pipeline/explaining/slips.py": {
@@ -35,10 +35,11 @@ PLACES = (TOP / "src", TOP / "examples" / "demo" / "src")
 FOUND = [pattern for place in PLACES for pattern in patterns(place, LOCAL)]
 RULES = tomllib.loads((TOP / "src/pipeline/explaining/rules.toml").read_text("utf-8"))
 RULES |= tomllib.loads((TOP / "src/pipeline/checking/templates.toml").read_text("utf-8"))
+ACCEPTED = (("input", "fullmatch"), ("header", "fullmatch"))
 IN_TOML = [
     Pattern(f"{table} {number} {key}", WORD.sub("name|other", text), 0, (method,))
-    for table, method in (("source", "search"), ("text", "search"), ("input", "fullmatch"), ("slip", "finditer"))
-    for number, rule in enumerate(RULES[table].values() if table == "input" else RULES[table])
+    for table, method in (("source", "search"), ("text", "search"), ("slip", "finditer"), *ACCEPTED)
+    for number, rule in enumerate(RULES[table].values() if (table, method) in ACCEPTED else RULES[table])
     for key in ("pattern", "beside", "unless")
     for text in ([rule[key] if key == "pattern" else GROUP.sub("name", rule[key])] if key in rule else ())
 ]

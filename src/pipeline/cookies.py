@@ -8,8 +8,9 @@ from typing import Any
 
 from webob.cookies import RequestCookies
 
-_JOINED = re.compile(r",(?=[ \t]*+[\w!#$%&'*+.^`|~-]++=)", re.ASCII)
-"""The end of a line of cookies: servers join several lines by a comma (gunicorn, waitress, uWSGI)."""
+_JOINED = re.compile(r",(?=[ \t]*+(?!__Host-|__Secure-)[\w!#$%&'*+.^`|~-]++=)", re.ASCII)
+"""The end of a line of cookies: some servers join lines by a comma. A browser sends one line, so a prefix behind a
+comma is text that a sibling domain has planted in the value of another cookie."""
 MOST_OF_A_NAME = 20
 """Cookies of one name that are returned. A browser sends several if they have several paths or domains."""
 

@@ -42,12 +42,44 @@ def refuse_odd(chain: tuple[Contract, ...]) -> None:
                 "no class with __positions__, so causal cannot tell what is written there. Define it, to return "
                 "the position of the database by its name, or {} if no process is ever behind",
             )
+        for option, value in contract.place[1].items():
+            if is_async(value):
+                raise ConfigurationError(f"{_where(contract)}option {option!r} of {contract.name} {ASYNC}")
+        if contract.handler is not None:
+            oddity = runs_nothing(contract.handler)
+            if not oddity and not takes_two(contract.handler):
+                oddity = "cannot be called with (request, response)"
+            if oddity:
+                raise ConfigurationError(f"{_where(contract)}the handler of the element {contract.name} {oddity}")
 
 
 def _odd(contract: Contract, what: str, found: str) -> ConfigurationError:
+    return ConfigurationError(f"{_where(contract)}the element {contract.name} declares {what} = {found}")
+
+
+def _where(contract: Contract) -> str:
     source, options = contract.place
-    where = f"{source.section_of(options)}: " if source is not None else ""
-    return ConfigurationError(f"{where}the element {contract.name} declares {what} = {found}")
+    return f"{source.section_of(options)}: " if source is not None else ""
+
+
+ASYNC = "is async, and nothing awaits it: a request runs in a thread. Write def"
+
+
+def is_async(function: Any) -> bool:
+    """Return whether a call of a function, or of an object, runs nothing of it until something awaits it."""
+    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in _called(function))
+
+
+def runs_nothing(function: Any) -> str:
+    """Return why a call of a function whose result is not used would run nothing of it, or ""."""
+    if is_async(function):
+        return ASYNC
+    yields = any(map(inspect.isgeneratorfunction, _called(function)))
+    return "has a yield, so a call runs nothing of it" if yields else ""
+
+
+def _called(function: Any) -> tuple[Any, ...]:
+    return (function, type(function).__call__) if callable(function) else ()
 
 
 def takes_two(function: Any) -> bool:

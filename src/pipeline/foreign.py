@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from pipeline.declared import is_async
 from pipeline.http.bodies import give_length
 from pipeline.http.files import FileBody
 from pipeline.http.origins import guard_end
 from pipeline.http.redirects import of_foreign
-from pipeline.interfaces import Handler, WSGIApp
+from pipeline.interfaces import ConfigurationError, Handler, WSGIApp
 from pipeline.options import on_demand
 from pipeline.request import SAFE_METHODS, Request
 from pipeline.response import HeaderList, Response
@@ -52,6 +53,9 @@ def foreign(app: WSGIApp) -> Handler:
     A request that an app has got by an unsafe method is not tried again, unless the app is known to be repeatable
     (``pipeline.mounting.repeatable``): the pipeline does not know whether the app has committed by itself (R2a).
     """
+    if is_async(app):
+        said = "is an ASGI app, and a pipeline takes a WSGI app: a2wsgi.ASGIMiddleware makes it one"
+        raise ConfigurationError(f"{app!r:.200} {said}")
     take_over = taking_over(app)
 
     def foreign(request: Request, response: Response) -> None:
@@ -132,7 +136,7 @@ def taking_over(app: WSGIApp) -> Handler:
 
         def start_response(status: str, headers: HeaderList, exc_info: Any = None) -> Any:
             if exc_info and started and (written or answered):
-                _reraise(exc_info)
+                raise exc_info[1].with_traceback(exc_info[2])
             if started and not exc_info:
                 raise RuntimeError(f"{app!r} called start_response twice (PEP 3333)")
             started[:] = [(status, list(headers))]
@@ -204,7 +208,3 @@ def _begun(body: Any, started: list[Any], written: Written) -> Any:
     while not started and (block := next(blocks, None)) is not None:
         first.append(block)
     return chain(written, filter(None, first), blocks)
-
-
-def _reraise(exc_info: Any) -> NoReturn:
-    raise exc_info[1].with_traceback(exc_info[2])

@@ -137,7 +137,9 @@ class Source:
 
     def _state(self) -> tuple[_States, tuple[tuple[str, str], ...]]:
         """Return what the sections are made of: the inis as they are now, and the variables."""
-        return _states(self.inis), tuple(sorted(self.global_conf.items()))
+        states = ((file, stat(file)) for file in self.inis)
+        inis = tuple((file, state.st_mtime_ns, state.st_size) for file, state in states)
+        return inis, tuple(sorted(self.global_conf.items()))
 
 
 def _loader_of(file: str, global_conf: Mapping[str, str]) -> ConfigLoader:
@@ -159,12 +161,7 @@ def factories(loader: ConfigLoader, section: str, global_conf: Mapping[str, str]
 
 
 _States = tuple[tuple[str, int, int], ...]
-
-
-def _states(files: Iterable[str]) -> _States:
-    """Return inis with the time of their last change and their size."""
-    states = ((file, stat(file)) for file in files)
-    return tuple((file, state.st_mtime_ns, state.st_size) for file, state in states)
+"""Inis, each with the time of its last change, in nanoseconds, and its size."""
 
 
 @lru_cache(maxsize=8)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol
 
+from pipeline.declared import runs_nothing
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import resolve
 from pipeline.request import Request, on_first_use
@@ -65,6 +66,8 @@ def job(function: Callable[Concatenate[Any, Parameters], object]) -> Job[Paramet
     """Make a job of a function of a module. It is found again by its module and name, so keep both."""
     if "<locals>" in function.__qualname__:
         raise ConfigurationError(f"job {function.__qualname__} is a local function, which no worker finds again")
+    if reason := runs_nothing(function):
+        raise ConfigurationError(f"job {function.__qualname__} {reason}")
     return Job(function)
 
 

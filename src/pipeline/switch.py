@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from fnmatch import translate
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+import webob
 from webob.exc import HTTPException, HTTPNotFound
 
 from pipeline.composition import Pipeline, element
+from pipeline.http.encodings import vary
 from pipeline.ini import Source
 from pipeline.interfaces import Handler, OptionError, WSGIApp
 from pipeline.options import Signature
@@ -17,12 +20,15 @@ from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.strings import from_strings
 
+Test: TypeAlias = Callable[[dict[str, Any], list[str]], bool]
+"""A function ``(environ, asked)`` that judges a request, and adds the header that it reads to ``asked``."""
+
 
 class Branch(NamedTuple):
     """One line of ``branches``: the app, and the conditions for a request to be given to it."""
 
     app: WSGIApp
-    tests: tuple[Callable[[dict[str, Any]], bool], ...]
+    tests: tuple[Test, ...]
 
 
 def _switch(*, branches: str = "", default: str | None = None) -> None:
@@ -42,7 +48,7 @@ def switch(loader: Any, global_conf: Mapping[str, str], **strings: str) -> WSGIA
                                            control: an object may have other addresses as well
                 header.Accept=*json*       a request header, "*" for any run of characters
                 view=yes                   the app, a pipeline of views, has one for the path and the method. It is
-                                           asked by OPTIONS, so write this condition last
+                                           asked by OPTIONS, if all other conditions of the line hold
 
     default   name of the app for all other requests; without it they are answered 404
     """
@@ -105,10 +111,23 @@ class Switch:
                 app.published = None  # one view for several branches: ``pipeline.paste.load`` checks them together
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        for app, tests in self.branches:
-            if all(test(environ) for test in tests):
-                return app(environ, start_response)
-        return self.default(environ, start_response)
+        asked: list[str] = []
+        fitting = (app for app, tests in self.branches if all(test(environ, asked) for test in tests))
+        app = next(fitting, self.default)
+        return app(environ, varying(start_response, asked) if asked else start_response)
+
+
+def varying(start_response: Any, names: list[str]) -> Callable[..., Any]:
+    """Return a ``start_response`` by which the answer says that it depends on headers of the request: a cache would
+    give the page of one branch to a client of another."""
+
+    def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+        headers = headers.copy()
+        for name in names:
+            vary(headers, name)
+        return start_response(status, headers, *exc_info)
+
+    return start
 
 
 def _branch(line: str, get: Callable[[str], WSGIApp], where: str) -> Branch:
@@ -116,31 +135,37 @@ def _branch(line: str, get: Callable[[str], WSGIApp], where: str) -> Branch:
     if not conditions:
         raise OptionError(f"{where}: branch {name!r} has no condition; use 'default = {name}' instead")
     app = get(name)
+    conditions.sort(key=lambda one: (one == "view=yes", one.startswith("header.")))  # that is asked if it must be
     tests = (_has_view(app, name, where) if one == "view=yes" else _test(one, name, where) for one in conditions)
     return Branch(app, tuple(tests))
 
 
-def _test(condition: str, branch: str, where: str) -> Callable[[dict[str, Any]], bool]:
+def _test(condition: str, branch: str, where: str) -> Test:
     kind, equals, value = condition.partition("=")
     kind, dot, header = kind.partition(".")
     if equals and value and not dot:
         if kind == "method":
             methods = methods_of(f"{branch} {condition}") or frozenset()
-            return lambda environ: environ["REQUEST_METHOD"] in methods
+            return lambda environ, asked: environ["REQUEST_METHOD"] in methods
         if kind == "scheme" and value in ("http", "https"):
-            return lambda environ: bool(environ["wsgi.url_scheme"] == value)
+            return lambda environ, asked: bool(environ["wsgi.url_scheme"] == value)
         if kind == "path" and value.startswith("/"):
             prefix = segments_of(value.encode().decode("latin-1"))  # as PEP 3333 has it
-            return lambda environ: segments_of(environ.get("PATH_INFO", ""))[: len(prefix)] == prefix
+            return lambda environ, asked: segments_of(environ.get("PATH_INFO", ""))[: len(prefix)] == prefix
         if kind == "type":
             matches = _pattern(value)
-            return lambda environ: matches(environ.get("CONTENT_TYPE", "").partition(";")[0].strip())
+            return lambda environ, asked: matches(environ.get("CONTENT_TYPE", "").partition(";")[0].strip())
     if equals and value and kind == "header" and header:
         key = header.upper().replace("-", "_")
         if key not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
             key = f"HTTP_{key}"
-        matches = _pattern(value)
-        return lambda environ: key in environ and matches(environ[key])
+        fits = _pattern(value)
+
+        def has_header(environ: dict[str, Any], asked: list[str]) -> bool:
+            asked.append(header)
+            return key in environ and fits(environ[key])
+
+        return has_header
     raise OptionError(
         f"{where}: branch {branch!r} has the condition {condition!r}; a condition must be method=, type=, "
         f"scheme=, path=/ or header.NAME= with a value, or view=yes"
@@ -154,32 +179,23 @@ _NOT_ASKED = (
 """Variables of the environ that the question by OPTIONS leaves out."""
 
 
-def _has_view(app: WSGIApp, branch: str, where: str) -> Callable[[dict[str, Any]], bool]:
+def _has_view(app: WSGIApp, branch: str, where: str) -> Test:
     """Return the test whether a pipeline accepts the method of a request at its path: its publisher answers OPTIONS
     with Allow, without a permission and without a body."""
     if not isinstance(app, Pipeline) or app.published is None:
         wanted = "has the condition view=yes, but it is not a pipeline with a publisher"
         raise OptionError(f"{where}: branch {branch!r} {wanted}")
 
-    def has_view(environ: dict[str, Any]) -> bool:
+    def has_view(environ: dict[str, Any], asked_before: list[str]) -> bool:
         asked = {name: value for name, value in environ.items() if name not in _NOT_ASKED}
         asked.update({"REQUEST_METHOD": "OPTIONS", "wsgi.input": BytesIO()})
-        allowed: list[str] = []
-
-        def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-            allowed[:] = [value for name, value in headers if name == "Allow" and status.startswith("2")]
-
         try:
-            body = app(asked, start_response)
+            status, headers, body = webob.Request(asked).call_application(app)
         except HTTPException:  # a 404, which the elements outside of the switch would answer
             return False
-        try:
-            for _ in body:  # a middleware may start its answer with the first block (PEP 3333)
-                pass
-        finally:
-            if hasattr(body, "close"):
-                body.close()
-        return environ["REQUEST_METHOD"] in ",".join(allowed).replace(" ", "").split(",")
+        getattr(body, "close", bool)()
+        allowed = dict(headers).get("Allow", "") if status.startswith("2") else ""
+        return environ["REQUEST_METHOD"] in allowed.replace(" ", "").split(",")
 
     return has_view
 
@@ -190,15 +206,7 @@ def segments_of(path: str) -> list[str]:
 
 
 def _pattern(value: str) -> Callable[[str], bool]:
-    match = re.compile("|".join(map(_word, value.split(","))), re.IGNORECASE | re.DOTALL).fullmatch
+    """Return the test of a pattern. Python's takes time in proportion to the length of the header (S12)."""
+    words = value.replace("[", "[[]").replace("?", "[?]").split(",")
+    match = re.compile("|".join(map(translate, words)), re.IGNORECASE).match
     return lambda text: match(text) is not None
-
-
-def _word(word: str) -> str:
-    """Return the regular expression for one word of a pattern. A part between two "*" matches at its first place
-    only, so that matching takes time in proportion to the length of the header (S12)."""
-    first, *parts = map(re.escape, word.split("*"))
-    if not parts:
-        return first
-    *middle, last = parts
-    return first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last

@@ -87,6 +87,13 @@ def test_under_https_a_cookie_without_the_prefix_is_not_a_session() -> None:
     assert SESSION.identify(request_of(**HTTPS, HTTP_COOKIE=cookie(principal="mallory"))) is None
 
 
+def test_under_https_a_session_in_the_value_of_another_cookie_is_none() -> None:
+    """A sibling domain can set that one, with a comma in it. Some servers join two lines of cookies by a comma."""
+    sent = begin(principal="mallory", **HTTPS).partition(";")[0]
+    for planted in (f"x=a,{sent}", f"x=a, {sent}; y=b", f"x=,{sent},z=c"):
+        assert SESSION.identify(request_of(**HTTPS, HTTP_COOKIE=planted)) is None
+
+
 def test_two_sites_of_one_https_host_have_a_session_each() -> None:
     """The path of such a cookie is always "/", so the name says which site it is of."""
     first, second = (begin(**HTTPS, SCRIPT_NAME=mounted) for mounted in ("/a", "/b"))

@@ -97,3 +97,15 @@ def test_a_cookie_without_a_name_is_ignored() -> None:
 def test_lines_that_a_server_has_joined(header: str, values: list[str]) -> None:
     """Behind a comma comes a further cookie, after those that can only be cookies."""
     assert cookies_of({"HTTP_COOKIE": header}, "session") == values
+
+
+@pytest.mark.parametrize("name", ["__Host-session", "__Secure-session"])
+@pytest.mark.parametrize(
+    "planted", ["x=a,{}=evil", "x=a, {}=evil", "x=,{}=evil; b=c", 'x="a,{}=evil"', "x=a,b=c,{}=evil"]
+)
+def test_a_prefix_behind_a_comma_is_no_cookie(name: str, planted: str) -> None:
+    """A browser accepts such a cookie from this host alone, but any value from a sibling domain."""
+    environ = {"HTTP_COOKIE": planted.format(name)}
+    assert cookies_of(environ, name) == [] and name not in Request(environ).cookies
+    environ = {"HTTP_COOKIE": f"{planted.format(name)}; {name}=right"}
+    assert cookies_of(environ, name) == ["right"] and Request(environ).cookies[name] == "right"

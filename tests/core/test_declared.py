@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -17,6 +18,7 @@ from pipeline.declared import THINGS
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.causal import causal
 from pipeline.elements.errors import errors
+from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, Facts, ISecurityPolicy
 
 
@@ -107,6 +109,125 @@ def test_a_new_session_that_cannot_be_called_is_refused(function: Any) -> None:
 @pytest.mark.parametrize("function", [two, two_and_more, any_number, getattr, min])
 def test_a_new_session_that_can_be_called_is_not(function: Callable[..., None]) -> None:
     assert ask(Pipeline(mine(new_session=function)(), end())).status == 200
+
+
+def is_passed_on(next: Any) -> Any:
+    def handler(request: Any, response: Any) -> None:
+        next(request, response)
+
+    return handler
+
+
+def is_async(next: Any) -> Any:
+    async def handler(request: Any, response: Any) -> None:
+        next(request, response)
+
+    return handler
+
+
+def is_generator(next: Any) -> Any:
+    def handler(request: Any, response: Any) -> Any:
+        yield next(request, response)
+
+    return handler
+
+
+def is_async_generator(next: Any) -> Any:
+    async def handler(request: Any, response: Any) -> Any:
+        yield next(request, response)
+
+    return handler
+
+
+def is_object(next: Any) -> Any:
+    class Handler:
+        def __call__(self, request: Any, response: Any) -> None:
+            next(request, response)
+
+    return Handler()
+
+
+def is_async_object(next: Any) -> Any:
+    class Handler:
+        async def __call__(self, request: Any, response: Any) -> None:
+            next(request, response)
+
+    return Handler()
+
+
+def is_class(next: Any) -> Any:
+    class Handler:
+        def __call__(self, request: Any, response: Any) -> None:
+            next(request, response)
+
+    return Handler
+
+
+def is_partial(next: Any) -> Any:
+    def handler(flag: bool, request: Any, response: Any) -> None:
+        next(request, response)
+
+    return partial(handler, True)
+
+
+def is_async_partial(next: Any) -> Any:
+    async def handler(flag: bool, request: Any, response: Any) -> None:
+        next(request, response)
+
+    return partial(handler, True)
+
+
+def takes_one(next: Any) -> Any:
+    return lambda request: next(request, None)
+
+
+def is_wsgi(next: Any) -> Any:
+    return lambda environ, start_response: next(environ, start_response)
+
+
+@pytest.mark.parametrize(
+    ("factory", "why"),
+    [
+        (is_async, "is async"),
+        (is_generator, "has a yield"),
+        (is_async_generator, "is async"),
+        (is_async_object, "is async"),
+        (is_class, r"cannot be called with \(request, response\)"),
+        (is_async_partial, "is async"),
+        (takes_one, r"cannot be called with \(request, response\)"),
+    ],
+)
+def test_a_handler_that_would_answer_nothing_is_refused(factory: Any, why: str) -> None:
+    """All but two of them were an empty 200."""
+    with pytest.raises(ConfigurationError, match=f"the handler of the element {factory.__name__} {why}"):
+        Pipeline(element(factory)(), end())
+
+
+@pytest.mark.parametrize("factory", [is_passed_on, is_object, is_partial, is_wsgi])
+def test_a_handler_that_answers_is_not(factory: Any) -> None:
+    assert ask(Pipeline(element(factory)(), end())).body == b"hello\n"
+
+
+async def find_later(*all: Any) -> Any:
+    """An async function, where any function is expected."""
+
+
+class FoundLater:
+    """An object that is async when it is called."""
+
+    async def __call__(self, *all: Any) -> Any: ...
+
+
+@pytest.mark.parametrize("function", [find_later, partial(find_later, None), FoundLater()])
+@pytest.mark.parametrize("option", ["root", "check"])
+def test_an_async_function_is_refused_as_an_option(function: Any, option: str, tmp_path: Any) -> None:
+    """An async root was a 404 for each page."""
+    parts = {
+        "root": lambda: Pipeline(traverse(root=function), end()),
+        "check": lambda: Pipeline(errors(), authenticate(check=function), traverse(root=Request), end()),
+    }
+    with pytest.raises(ConfigurationError, match=f"option '{option}' of .* is async, and nothing awaits it"):
+        parts[option]()
 
 
 class Kept(Request):
@@ -226,3 +347,15 @@ def test_a_policy_that_cannot_be_asked_is_refused(policy: Any, wrong: str) -> No
 
 def test_a_policy_that_can_be_asked_is_not() -> None:
     assert ask(Pipeline(authenticate(check=two_and_more, policy=Whole), end())).status == 200
+
+
+class AsgiApp:
+    """An application of FastAPI, Starlette or Litestar."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+
+@pytest.mark.parametrize("app", [AsgiApp(), AsgiApp().__call__])
+def test_an_asgi_app_is_refused(app: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is an ASGI app, and a pipeline takes a WSGI app"):
+        Pipeline(errors(), app)

@@ -163,6 +163,44 @@ def test_a_404_inside_of_a_pipeline_is_the_business_of_its_errors(ini: Any, call
     assert call(Pipeline(errors(), loadapp(ini("a path=/x"))), "/y").status == 404
 
 
+HTML = {"HTTP_ACCEPT": "text/html"}
+VARYING: list[tuple[str, str, dict[str, str], str | None]] = [
+    # branches, the path, the headers, and what the answer depends on besides
+    ("a header.Accept=*json*", "/", JSON, "Accept"),
+    ("a header.Accept=*json*", "/", HTML, "Accept"),
+    ("a header.Accept=*json*", "/", {}, "Accept"),
+    ("a path=/x\nb header.Accept=*json*", "/x", JSON, None),
+    ("a header.Accept=*json* path=/x", "/y", JSON, None),
+    ("a header.Accept=*json* path=/x", "/x", HTML, "Accept"),
+    ("a header.X-A=1 header.X-B=1\nb header.X-A=*", "/", {"HTTP_X_A": "1"}, "X-A, X-B"),
+    ("a method=POST header.X-A=1", "/", {"HTTP_X_A": "1"}, None),
+]
+
+
+@pytest.mark.parametrize(("branches", "path", "headers", "said"), VARYING)
+def test_an_answer_says_on_which_headers_its_branch_depends(
+    ini: Any, call: Any, branches: str, path: str, headers: dict[str, str], said: str | None
+) -> None:
+    """A cache would give the page of one branch to a client of another (RFC 9110 section 12.5.5)."""
+    app = load(ini(branches, "default = d\n"))
+    for _ in range(2):
+        assert call(app, path, **headers).headers.get("Vary") == said
+
+
+def test_what_an_app_says_of_other_headers_stays(ini: Any, call: Any) -> None:
+    from pipeline.switch import Branch, Switch, _test
+
+    told = [("Content-Type", "text/plain"), ("Vary", "Cookie")]
+
+    def app(environ: Any, start_response: Any) -> Any:
+        start_response("200 OK", told)
+        return [b"x"]
+
+    switch = Switch((Branch(app, (_test("header.Accept=*json*", "a", "site.ini"),)),), app)
+    assert call(switch, "/", **JSON).headers.getall("Vary") == ["Cookie, Accept"]
+    assert told[1:] == [("Vary", "Cookie")], "the list belongs to the app"
+
+
 BAD: list[tuple[str, str]] = [
     ("a", "branch 'a' has no condition; use 'default = a' instead"),
     ("a method", "branch 'a' has the condition 'method'"),

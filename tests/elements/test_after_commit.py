@@ -205,6 +205,30 @@ def test_there_is_no_call_where_nothing_can_be_stored(tmp_path: Path) -> None:
     assert refused == [ReadOnlyTransaction]
 
 
+async def sends_later(*all: Any) -> None: ...
+
+
+def sends_in_parts(*all: Any) -> Iterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("function", [None, sends_later, sends_in_parts])
+def test_what_a_call_would_not_run_is_refused_before_anything_is_stored(function: Any, tmp_path: Path) -> None:
+    """A mail that is never sent was a 200."""
+
+    def view(request: Any, response: Response) -> None:
+        changes_zodb(request)
+        request.after_commit(function, 1)
+
+    app = site(view, tmp_path)
+    assert ask(app, "/").status_int == 500
+    assert ask(site(show, tmp_path), "/").text == "None"
+
+
+def show(request: Any, response: Response) -> None:
+    response.text = str(request.root.get("number"))
+
+
 @element(requires=("database",))
 def reads(next: Handler) -> Offers:
     """A pipeline without ``transaction``."""

@@ -102,6 +102,14 @@ def test_the_header(header: str, shown: str, checked: list[tuple[str, str]]) -> 
     assert (answer.status_int, answer.text) == (200, shown) and asked == checked
 
 
+@pytest.mark.parametrize("principal", ["", b"ada", 1, ["ada"]])
+def test_a_principal_that_is_not_a_name_is_nobody(principal: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A look-up that returns "" for a login that it does not know would let everyone in."""
+    app = Pipeline(errors(), authenticate(check=lambda request, login, password: principal), show())
+    assert ask(basic("ada:wrong"), app=app).status_int == 500
+    assert seen == [] and "or None to refuse the login" in caplog.text
+
+
 @given(st.text(max_size=60) | st.binary(max_size=60).map(basic) | st.text(max_size=40).map("Basic {}".format))
 def test_any_header_has_an_answer(header: str) -> None:
     answer = ask(header)

@@ -371,6 +371,34 @@ class PutsAHeader:
         return blocks
 
 
+EDITS: dict[str, Callable[[Any], object]] = {
+    "another value": lambda headers: headers.update({"Referrer-Policy": "no-referrer"}),
+    "a further value": lambda headers: headers.add("Content-Security-Policy", "img-src 'none'"),
+    "another spelling": lambda headers: headers.update({"referrer-policy": "no-referrer"}),
+    "a new header": lambda headers: headers.update({"X-New": "1"}),
+    "without one": lambda headers: headers.pop("Cross-Origin-Opener-Policy"),
+    "without any but the type": lambda headers: [headers.pop(name) for name in {*headers} - {"Content-Type"}],
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_page_is_sent_again_with_the_headers_that_it_was_made_with(site: Site, edit: str) -> None:
+    """Those of outer elements too: a page that another window logs in from goes without the opener policy."""
+    site.app = Pipeline(shield(), *[one for one in site.elements.values() if one], publisher(scan=(__name__,)))
+
+    def page(context: Any, request: Any, response: Any) -> bytes:
+        EDITS[edit](response.headers)
+        return b"a page"
+
+    MADE.hooks["told"] = page
+    first, kept = site.ask("/told"), site.ask("/told")
+    made = MADE.count
+    again = site.ask("/told")
+    assert MADE.count == made, "it was sent again"
+    for answer in (kept, again):
+        assert sorted(pair for pair in answer.headerlist if pair[0] != "ETag") == sorted(first.headerlist)
+
+
 NONCE = "it has a nonce, which is new for each answer (S24)"
 REFUSED: dict[str, Callable[..., Any]] = {
     "it has written": writes,

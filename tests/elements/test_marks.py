@@ -20,7 +20,7 @@ import webtest
 from pipeline.elements.zodb import close_all
 from pipeline.http import debug_key
 from pipeline.telling import secrets
-from pipeline.telling.installed import GROUPS
+from pipeline.telling.descriptions import GROUPS
 from pipeline.testing import site
 
 sqlalchemy = pytest.importorskip("sqlalchemy")

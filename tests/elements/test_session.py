@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -402,6 +403,7 @@ def test_a_session_beyond_the_limit_names_its_keys(
         ),
         (lambda request: request.session.update({1: 2}), "session[1]: the name must be a str"),
         (lambda request: request.session.update({"": 2}), "session['']: the name must be a str that is not empty"),
+        (lambda request: operator.ior(request.session, {"a": 1}), "'NoneType' object is not callable"),
         (lambda request: request.flash(b"x"), "flash() takes a message, a str, not b'x'"),
     ],
 )

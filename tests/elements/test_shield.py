@@ -81,12 +81,15 @@ def test_it_keeps_the_rules() -> None:
         ((), {"PATH_INFO": "/trac", **HTTPS}, {"policies": {"/trac": ""}},
          {name: value for name, value in SECURE.items() if name != CSP}),
         ((), {"PATH_INFO": "//trac//x"}, {"policies": {"/trac": "sandbox"}}, {**PLAIN, CSP: "sandbox"}),
+        ((), {"PATH_INFO": "/.//./trac/./x"}, {"policies": {"/trac": "sandbox"}}, {**PLAIN, CSP: "sandbox"}),
+        ((), {"PATH_INFO": "/trac/../page"}, {"policies": {"/trac": ""}}, PLAIN),
         ((), {"PATH_INFO": "/tracs"}, {"policies": {"/trac": ""}}, PLAIN),
         ((), {"PATH_INFO": "/b"}, {"policies": {"/a": "", "/b": "img-src *"}, "report_only": True},
          {**{n: v for n, v in PLAIN.items() if n != CSP}, REPORTED: "img-src *"}),
     ],
     ids=["http", "https", "no hsts", "proxy", "proxy that is not believed", "off", "report only", "sources",
-         "mounted", "left to what is mounted", "by two slashes", "beside it", "mounted, report only"],
+         "mounted", "left to what is mounted", "by two slashes", "by dots", "up again", "beside it",
+         "mounted, report only"],
 )  # fmt: skip
 def test_every_answer_has_them__S24(outer: Any, environ: Any, options: Any, expected: dict[str, str]) -> None:
     assert secure(answered(page, *outer, environ=environ, **options)) == expected
@@ -143,6 +146,25 @@ def test_a_view_allows_more_for_its_own_answer() -> None:
     assert "frame-ancestors https://partner.example.com;" in policy
     assert secure(answered(page)) == PLAIN, "only for its own answer"
     assert "img-src" in answered(view, report_only=True).headers[REPORTED]
+
+
+@pytest.mark.parametrize("asked", ["csp_nonce", "allow_source"])
+def test_a_further_policy_of_a_view_does_not_take_the_place_of_the_first(asked: str) -> None:
+    """A browser obeys both (CSP, section 3.1)."""
+
+    def view(request: ShieldRequest, response: Response) -> None:
+        response.headers.add(CSP, "img-src 'none'; frame-src 'none'")
+        for _ in range(2):
+            found = getattr(request, asked)
+            if callable(found):
+                found("img-src", "https://tiles.example.com")
+
+    @element
+    def end() -> Any:
+        return view
+
+    first, second = ask(Pipeline(shield(), end())).headers.getall(CSP)
+    assert first.startswith(USUAL) and "frame-src 'none'" in second
 
 
 @pytest.mark.parametrize("word", ["x; script-src *", "x *", "x\t*", "x\n*", "x,*", "x\x00", "x\x7f", ""])

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pipeline.http.accept import LONGEST_ACCEPT, accepted
+from pipeline.http.encodings import LONGEST_ACCEPT, accepted
 
 OFFERS = ("text/html", "application/json")
 

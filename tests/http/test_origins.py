@@ -238,6 +238,9 @@ def answering(environ: dict[str, Any], start_response: Any) -> list[bytes]:
         ("/", 403),
         ("//api", 403),
         ("/x/api", 403),
+        ("/api/..%2Fadmin", 403),  # as a browser sends it, and "/admin" for the traversal of Pyramid
+        ("/api/x/..%2F..%2F", 403),
+        ("/api/..", 403),
         ("/caf%C3%A9/x", 200),
     ],
 )

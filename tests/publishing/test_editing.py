@@ -22,6 +22,7 @@ import stored_things
 from asking import ask, served
 from inis import ini_of
 from pipeline import Pipeline, element
+from pipeline.database.storages import database_at
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.shield import shield
@@ -388,6 +389,40 @@ def test_a_field_that_the_form_does_not_have_stays(shown: str, ann: Any, uri: st
     ann.post(edit.request.path, sent, status=303)
     after = vars(stored(uri)[0])
     assert {name for name in after if after[name] != before[name]} == {shown}
+
+
+BY_OTHERS: list[tuple[Any, Any]] = [
+    # annotation, and a value that an API or the code of the site has stored and no form can say
+    (list[str], ["New\nYork", " a ", ""]),
+    (list[str] | None, []),
+    (str | None, ""),
+    (str, "a\rb"),
+    (set[str], {"a\nb"}),
+]
+
+
+@pytest.mark.parametrize(("annotation", "value"), BY_OTHERS, ids=str)
+def test_a_field_that_comes_back_as_it_was_shown_stays_as_it_is(
+    annotation: Any, value: Any, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = pydantic.create_model("Model", title=(str, "-"), value=(annotation, ...))
+    app = app_of(pages_of(model, monkeypatch), uri)
+    visitor = site(app)
+    visitor.post("/@@add", {"title": "a", "value": "x"}, status=303)
+    close_all()
+    database = database_at(uri)
+    with database.transaction() as connection:
+        [thing] = connection.root()["things"].values()
+        thing.value = value
+    database.close()
+    form = visitor.get("/").click(href="/edit").form
+    form["title"] = "b"
+    form.submit(status=303)
+    [found] = stored(uri)
+    assert (found.title, found.value) == ("b", value)
+    edit = visitor.get("/").click(href="/edit")
+    twice = {VERSION: edit.form[VERSION].value, "title": "c", "value": ["x", "y"]}
+    visitor.post(edit.request.path, twice, status=303 if "[" in str(annotation) else 422)
 
 
 @pytest.mark.parametrize("version", [None, "", "0"])

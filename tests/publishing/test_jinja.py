@@ -19,10 +19,10 @@ from asking import ask
 from pipeline import Pipeline, Request, Response, render, view
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
-from pipeline.explaining.causes import last_frame
 from pipeline.interfaces import IResult
 from pipeline.publisher import publisher
 from pipeline.publishing.jinja import environment, places
+from pipeline.telling.words import line_of_the_site
 from pipeline.views import adapter
 
 VIEWS = """
@@ -158,7 +158,7 @@ def test_explain_names_the_line_of_the_template(package: str) -> None:
         request = Request.blank(f"/?template={template}")
         with pytest.raises(Exception) as raised:
             views.named(None, request, Response())(request, None)
-        assert str(last_frame(raised.value)).endswith(f"{package}/{expected}")
+        assert line_of_the_site(raised.value).endswith(f"{package}/{expected}")
 
 
 def test_a_package_adds_filters(app: Any, package: str) -> None:

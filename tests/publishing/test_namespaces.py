@@ -540,6 +540,15 @@ def test_the_attributes_of_an_object_are_not_published__S4(root: Folder) -> None
     assert answer.status_int == 500 and b"password" not in answer.body
 
 
+@pytest.mark.parametrize(("zone", "status"), [("", 200), ("Z", 500), ("+02:00", 500)])
+def test_a_time_does_not_lose_its_zone(root: Folder, zone: str, status: int) -> None:
+    """A call has any form of ISO 8601, and an answer the one of XML-RPC, which has no zone."""
+    time = f"<dateTime.iso8601>2026-01-31T12:00:00{zone}</dateTime.iso8601>"
+    sent = xmlrpc.client.dumps(([0],), "told").replace("<int>0</int>", time)
+    answer = Sent.blank("/", method="POST", body=sent.encode()).get_response(pipeline(root, IXMLRPCRequest))
+    assert answer.status_int == status
+
+
 @pytest.mark.parametrize("value", [True, -1, 0.5, "x", b"x", None, datetime(2026, 1, 31, 12), (1, [2]), {"a": {}}])
 def test_the_values_of_xmlrpc_come_back(root: Folder, value: Any) -> None:
     sent = xmlrpc.client.dumps((value,), "told", allow_none=True)

@@ -594,5 +594,5 @@ def test_vary_keeps_the_names_that_it_had(before: list[str], after: list[str]) -
     """Of two lines the last took the place of both, so that a cache gave an answer to other visitors."""
     response = Response()
     response.headerlist = [("vary", value) for value in before]
-    vary(response)
+    vary(response.headerlist)
     assert response.headers.getall("Vary") == after

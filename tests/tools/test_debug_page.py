@@ -263,7 +263,7 @@ def test_the_cause_is_told_also_if_the_way_cannot_be_walked_again(
         request.context = Gone()
         return request.context.name
 
-    monkeypatch.setattr("pipeline.explaining.passed.walk_again", walk_again)
+    monkeypatch.setattr("pipeline.explaining.debug_page.walk_again", walk_again)
     page = page_of(call, failing, key)
     assert '<div class="cause">' in page and "could not find out more" not in page
 

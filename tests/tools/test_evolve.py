@@ -123,6 +123,13 @@ def test_a_number_that_is_missing(steps: str, number: int, run: Run, tmp_path: P
     assert not (tmp_path / "Data.fs").exists()
 
 
+@pytest.mark.parametrize("step", ["async def evolve_2(site): ...", "def evolve_2(site):\n    yield"])
+def test_a_step_of_which_a_call_runs_nothing_is_not_taken_for_done(step: str, run: Run, tmp_path: Path) -> None:
+    status, _, said = run(f"{FIRST}\n{step}\n")
+    assert status == 1 and "steps: evolve_2 " in said
+    assert not (tmp_path / "Data.fs").exists()
+
+
 def test_a_site_without_a_zodb(run: Run, tmp_path: Path) -> None:
     text = INI.replace("retry zodb errors transaction traverse", "errors traverse")
     (tmp_path / "site.ini").write_text(text.replace("#traverse", "#traverse\nroot = evolving:root_alone"))

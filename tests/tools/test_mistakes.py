@@ -1210,6 +1210,7 @@ MISTAKES = [
             ("shield", "opener = same-orign", "'same-orign' is no Cross-Origin-Opener-Policy"),
             ("sql", "url = sqlite://", "'sqlite://' is in the memory of one process"),
             ("compress", "types = text/html, text/css", "'text/html,' has a comma, which belongs to the value"),
+            ("session", "keys = %(here)s/keys  # secret", "'#' begins no comment here, and belongs to the value"),
             ("session", "keys = %(here)s/keys\nmax_age = 0", "ends it at once: what is kept is never read again"),
             (
                 "vhost",
@@ -1356,6 +1357,8 @@ def test_control_a_sound_site_is_not_told_so(mistake: Mistake, site: Site) -> No
         ("vhost.trusted", "10.0.0.0/8 unix ::1", False),
         ("vhost.trusted", "10.0.0.0/0", False),
         ("authenticate.trusted", "127.0.0.1 0.0.0.0/0", True),
+        ("log.file", "/srv/log ; of visitors", True),
+        ("log.file", "/srv/a#b;c", False),
     ],
 )
 def test_values_that_do_not_do_what_they_seem_to(option: str, value: str, is_told: bool) -> None:

@@ -403,6 +403,20 @@ def test_a_job_is_still_a_function() -> None:
     assert write(None, "a", "b") == ["a", "b"] and write.__name__ == "write" and write.__doc__ == "The arguments."
 
 
+async def write_later(request: Any) -> None: ...
+
+
+def write_in_parts(request: Any) -> Any:
+    yield
+
+
+@pytest.mark.parametrize("function", [write_later, write_in_parts])
+def test_a_function_of_which_a_call_runs_nothing_is_refused(function: Any) -> None:
+    """The worker took it for done."""
+    with pytest.raises(ConfigurationError, match=f"job {function.__name__} (is async|has a yield)"):
+        job(function)
+
+
 def test_a_local_function_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="is a local function, which no worker finds again"):
 

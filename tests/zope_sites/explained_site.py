@@ -107,7 +107,8 @@ def listed(directory: Path, kinds: list[str]) -> list[Any]:
 
 
 def asked(directory: Path, requests: list[list[str]]) -> list[str]:
-    """Return the status of each request, and what the answer says: its body, or where it leads."""
+    """Return the status of each request, whether caches may not share the answer, and what it says: its body, or
+    where it leads."""
     app = loadapp(f"config:{directory / 'site.ini'}")
     found = []
     for method, path, *headers in requests:
@@ -115,7 +116,8 @@ def asked(directory: Path, requests: list[list[str]]) -> list[str]:
         environ["REMOTE_USER"] = "visitor"  # of a server that copies a header
         line, told, body, _ = answer_of(app, environ)
         leads = {name: value for name, value in told if name in ("WWW-Authenticate", "Location")}
-        found.append(f"{line[:3]} {next(iter(leads.values()), body.decode())}")
+        private = "private " if ("Cache-Control", "private") in told else ""
+        found.append(f"{line[:3]} {private}{next(iter(leads.values()), body.decode())}")
     return found
 
 

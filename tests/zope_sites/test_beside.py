@@ -45,11 +45,11 @@ scan = zope_sites.beside_views
 EDITOR, ADMIN = basic("editor"), basic("admin")
 ASKED = [
     (("GET", "/f1/report"), "200 http://localhost:80/f1 None None ['Anonymous'] None"),
-    (("GET", "/f1/report", EDITOR), "200 http://localhost:80/f1 editor editor ['Authenticated', 'Editor', 'Own"),
-    (("GET", "/f1/report", ADMIN), "200 http://localhost:80/f1 admin admin ['Authenticated', 'Manager'] 1"),
+    (("GET", "/f1/report", EDITOR), "200 private http://localhost:80/f1 editor editor ['Authenticated', 'Editor"),
+    (("GET", "/f1/report", ADMIN), "200 private http://localhost:80/f1 admin admin ['Authenticated', 'Manager'] 1"),
     (("GET", "/f1/@@managed"), "401 basic"),
     (("GET", "/f1/@@managed", EDITOR), "403 "),
-    (("GET", "/f1/@@managed", ADMIN), "200 http://localhost:80/f1 admin"),
+    (("GET", "/f1/@@managed", ADMIN), "200 private http://localhost:80/f1 admin"),
     (("GET", "/f1/f2/note/seen"), "200 note in f2"),
     (("GET", "/f1/f2/note/text"), "404 "),  # an attribute, and no view
     (("GET", "/f1/f2/note/f1/report"), "404 "),  # nothing is acquired on the way
@@ -58,11 +58,11 @@ ASKED = [
     (("GET", "/f1/@@who", EDITOR), "200 editor"),  # an old view
     (("POST", "/f1/f2/report"), "401 basic"),
     (("GET", "/f1/f2/page"), "200 <p>Folder f2</p>"),
-    (("POST", "/f1/f2/report", ADMIN), "303 http://localhost:80/f1/f2/page"),
+    (("POST", "/f1/f2/report", ADMIN), "303 private http://localhost:80/f1/f2/page"),
     (("GET", "/f1/f2/page", ADMIN), "200 <p>Renamed</p>"),  # what the new view has stored
     (("GET", "/f1/f2/report"), "401 basic"),  # a view that names no permission needs "View", which is gone now
     (("GET", "/f1/f2/report", EDITOR), "403 "),
-    (("GET", "/f1/f2/report", ADMIN), "200 "),
+    (("GET", "/f1/f2/report", ADMIN), "200 private "),
 ]
 
 

@@ -168,8 +168,8 @@ def test_events_are_told_to_their_subscribers(db: DB) -> None:
 
 
 def test_the_short_ways_are_taken_where_nothing_is_overridden() -> None:
-    ways = stock_ways()
-    assert all(getattr(ways, name) for name in ways._fields if name != "without_proxies")
+    ways = "begin application steps names browser after_call errors retries without_body"
+    assert stock_ways() == set(ways.split())
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_an_overridden_hook_is_called(hook: str, way: str, db: DB) -> None:
 
     cls = type("Publication", (GrokBrowserPublication,), {hook: overridden})
     publication = cls(db)
-    assert not getattr(ways_of(publication, BrowserRequest(None, {"PATH_INFO": "/"})), way)
+    assert way not in ways_of(publication, BrowserRequest(None, {"PATH_INFO": "/"}))
 
     class Factory(HTTPPublicationRequestFactory):
         def __call__(self, stream: Any, environ: dict[str, Any]) -> Any:
@@ -212,7 +212,7 @@ def test_a_hook_on_a_publication_itself_is_called(db: DB) -> None:
     publication = BrowserPublication(db)
     publication.proxy = lambda ob: ob
     ways = ways_of(publication, BrowserRequest(None, {"PATH_INFO": "/"}))
-    assert not (ways.application or ways.names or ways.errors)
+    assert ways.isdisjoint({"application", "names", "errors"})
 
 
 def test_close_callbacks_run_once_at_the_end_of_a_request(db: DB, monkeypatch: pytest.MonkeyPatch) -> None:

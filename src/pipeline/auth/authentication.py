@@ -91,7 +91,7 @@ class Verifier:
         if is_guess:
             self.limiter.admit(keys, KNOWN_BROWSER if self.browsers is not None else "")
         principal: object = self.check(request, login, password)
-        if isinstance(principal, str):
+        if isinstance(principal, str) and principal:
             self.limiter.succeeded(login, visitor)
             return principal
         forgiven: list[bool] = []
@@ -114,13 +114,13 @@ class Verifier:
 
 
 def refuse_odd(principal: object, source: Any) -> None:
-    """Raise TypeError for a principal that is not a str. It names the function or class that returned the value. It
-    does not quote the value, which may be a record of the user with secrets (S25)."""
-    if not isinstance(principal, str):
+    """Raise TypeError for a principal that is not a name. It names the function or class that returned the value,
+    and does not quote the value, which may be a record of the user with secrets (S25)."""
+    if not isinstance(principal, str) or not principal:
         name = source if hasattr(source, "__qualname__") else type(source)
         raise TypeError(
             f"{name.__module__}.{name.__qualname__} returned a {type(principal).__name__}, and a principal is a "
-            f"str: it must return the name of the user, or None to refuse the login"
+            f"str that is not empty: it must return the name of the user, or None to refuse the login"
         )
 
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
-from webob.exc import HTTPBadRequest, HTTPNotFound, HTTPTooManyRequests
+from webob.exc import HTTPNotFound, HTTPTooManyRequests
 from zope.interface import Interface
 
 from pipeline.auth.authentication import AuthRequest
+from pipeline.forms.fields import fields_of
 from pipeline.http.origins import refuse_cross_site
 from pipeline.http.redirects import redirect, refuse_leaving
 from pipeline.interfaces import PUBLIC, UnsafeRedirect
@@ -46,13 +46,9 @@ def fields(request: Request) -> dict[str, str]:
     """Return the fields of the form. Without the element ``forms`` they are parsed here, up to MAX_BODY."""
     if (form := getattr(request, "form", None)) is not None:
         return {name: str(value) for name, value in form.items()}
-    sent = request.environ.get("QUERY_STRING", "").encode("latin-1", "replace")
     if request.method == "POST":
-        sent = request.body_file.read(MAX_BODY)
-    try:
-        return dict(parse_qsl(sent.decode("ascii"), max_num_fields=20))
-    except ValueError:  # UnicodeDecodeError is one
-        raise HTTPBadRequest("The form is not urlencoded ASCII, or has too many fields.") from None
+        return dict(fields_of(request.body_file.read(MAX_BODY).decode("latin-1")))
+    return dict(fields_of(request.environ.get("QUERY_STRING", "")))
 
 
 def log_in(request: AuthRequest, response: Response, name: str, password: str) -> bool:

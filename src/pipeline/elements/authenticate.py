@@ -180,7 +180,7 @@ def _handler(
             raise challenge(request, error, authenticators) from None
         if response.status_line is not OK and response.status_line[:3] == "401":
             challenge_answer(request, response, authenticators)
-        if request.principal is not None and "HTTP_AUTHORIZATION" not in environ:  # of which caches know
+        if request.principal is not None:  # also by a password: nginx does not look at Authorization
             make_private(response, unless_public=True)
 
     return authenticate

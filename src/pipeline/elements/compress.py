@@ -30,19 +30,9 @@ else:
         zstandard = None  # type: ignore[assignment, unused-ignore]
 
 TYPES = (
-    "text/*",
-    "*+json",
-    "*+text",
-    "*+xml",
-    "application/javascript",
-    "application/json",
-    "application/vnd.ms-fontobject",
-    "application/wasm",
-    "application/xml",
-    "font/otf",
-    "font/ttf",
-    "image/bmp",
-    "image/x-icon",
+    *("text/*", "*+json", "*+text", "*+xml"),
+    *("application/javascript", "application/json", "application/vnd.ms-fontobject", "application/wasm"),
+    *("application/xml", "font/otf", "font/ttf", "image/bmp", "image/x-icon"),
 )
 
 
@@ -107,28 +97,30 @@ def compress(
         encoding, only = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), offered)
         if has_weak:
             weaken_tag(response)
-        if response.status_line is not OK and response.status_line[:3] == "304":
-            vary(response)  # as its page may do
+        code = "" if response.status_line is OK else response.status_line[:3]
+        if code == "304" or (code == "206" and fitness(response.headerlist) == ALWAYS):
+            vary(response.headerlist)  # as the whole page may do
         if only or response.filters or is_fit(response):
             if encoding or response.filters:
                 response.add_delivery_filter(partial(packed, response, encoding, only))
-            elif response.status_line[:3] != "206":  # to say so is all that is left to do
-                vary(response)
+            else:  # to say so is all that is left to do
+                vary(response.headerlist)
 
     def is_fit(response: Response) -> bool:
         """Return whether the body is of such a type, and long enough, as far as its length is known."""
         length = sum(map(len, response.blocks)) if response.in_memory else 0
         if 0 < length < minimum or fitness(response.headerlist) != ALWAYS:
             return False
+        known = length or response.content_length
         # without a length the body is a stream, or an app made no body for HEAD
-        return (length or response.content_length or (0 if response.in_memory else minimum)) >= minimum
+        return not response.in_memory if known is None else known >= minimum
 
     def packed(response: Response, encoding: str, only: bool, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Return ``chunks`` compressed, or ``chunks`` itself if they are not to be compressed."""
         headers = response.headerlist
         if response.status_line[:3] == "206" or not (fitness(headers) if only else is_fit(response)):
             return chunks
-        vary(response)
+        vary(response.headerlist)
         if not encoding:
             return chunks
         if "content-encoding" in values_in(headers):

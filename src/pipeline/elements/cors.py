@@ -51,77 +51,57 @@ def cors(
     knows, or of a user whom a proxy names. The question that a browser asks before (a preflight) is answered here,
     and reaches no database. Other answers are the same as without this element, but for their headers.
     """
-    rules = Rules(origins, with_cookies, methods, headers, max_age)
+    trusted = frozenset(with_cookies)
+    by_name = trusted.union(one for one in origins if one != "*")
+    for one in by_name:
+        if one != as_sent(one):
+            what = "in small letters, without a path, and without the port of the scheme"
+            raise OptionError(f"{one!r} is not an origin as browsers send it, {what}: https://app.example.com")
     exposed = ", ".join(names_in("expose", expose))
+    known = [name.lower() for name in names_in("headers", headers)]
+    said_before = {
+        "Access-Control-Allow-Methods": ", ".join(names_in("methods", methods)),
+        "Access-Control-Allow-Headers": ", ".join(headers),
+        "Access-Control-Max-Age": str(max_age),
+    }
+
+    def answer_before(environ: dict[str, Any], response: Response, allowed: bool) -> None:
+        """Answer the question whether a request may be sent."""
+        asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")[:4096].lower().split(",")
+        if not allowed:
+            response.plain(FORBIDDEN, "This origin is not among those that may ask this site.")
+        elif environ["HTTP_ACCESS_CONTROL_REQUEST_METHOD"] not in methods:
+            response.plain(FORBIDDEN, "This method is not among those that other origins may use.")
+        elif any(name.strip() not in known for name in asked if name.strip()):
+            response.plain(FORBIDDEN, "A header is not among those that other origins may send.")
+        else:
+            response.status = "204 No Content"
+            response.headers.update(said_before)
 
     def cors(request: Request, response: Response) -> None:
         environ = request.environ
         origin = environ.get("HTTP_ORIGIN", "")
-        may_read = rules.any_origin or origin in rules.by_name
+        may_read = "*" in origins or origin in by_name
         allowed = may_read and bool(origin)
         if environ["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
-            rules.answer_before(environ, response, allowed)
+            answer_before(environ, response, allowed)
         else:
-            if allowed and rules.lets_in(environ, origin):
-                environ[LET_IN] = origin in rules.trusted
+            if allowed and is_of_a_script(environ) and (origin in trusted or not has_credentials(environ)):
+                environ[LET_IN] = origin in trusted
             try:
                 next(request, response)
             finally:
                 environ.pop(LET_IN, None)
         if may_read:  # for every origin also without one, since a cache keeps one answer for all
-            response.headers["Access-Control-Allow-Origin"] = origin if origin in rules.by_name else "*"
-            if origin in rules.trusted:
+            response.headers["Access-Control-Allow-Origin"] = origin if origin in by_name else "*"
+            if origin in trusted:
                 response.headers["Access-Control-Allow-Credentials"] = "true"
             if exposed:
                 response.headers["Access-Control-Expose-Headers"] = exposed
-        if rules.by_name:
-            vary(response, "Origin")
+        if by_name:
+            vary(response.headerlist, "Origin")
 
     return cors
-
-
-class Rules:
-    """Origins, and what each of them may send."""
-
-    def __init__(
-        self,
-        origins: tuple[str, ...],
-        with_cookies: tuple[str, ...],
-        methods: tuple[str, ...],
-        headers: tuple[str, ...],
-        max_age: int,
-    ) -> None:
-        self.any_origin = "*" in origins
-        self.trusted = frozenset(with_cookies)
-        self.by_name = self.trusted.union(one for one in origins if one != "*")
-        for one in self.by_name:
-            if one != as_sent(one):
-                what = "in small letters, without a path, and without the port of the scheme"
-                raise OptionError(f"{one!r} is not an origin as browsers send it, {what}: https://app.example.com")
-        self.methods = names_in("methods", methods)
-        self.headers = [name.lower() for name in names_in("headers", headers)]
-        self.said_before = {
-            "Access-Control-Allow-Methods": ", ".join(methods),
-            "Access-Control-Allow-Headers": ", ".join(headers),
-            "Access-Control-Max-Age": str(max_age),
-        }
-
-    def lets_in(self, environ: dict[str, Any], origin: str) -> bool:
-        """Return whether an unsafe request of an allowed origin is let in."""
-        return is_of_a_script(environ) and (origin in self.trusted or not has_credentials(environ))
-
-    def answer_before(self, environ: dict[str, Any], response: Response, allowed: bool) -> None:
-        """Answer the question whether a request may be sent."""
-        asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")[:4096].lower().split(",")
-        if not allowed:
-            response.plain(FORBIDDEN, "This origin is not among those that may ask this site.")
-        elif environ["HTTP_ACCESS_CONTROL_REQUEST_METHOD"] not in self.methods:
-            response.plain(FORBIDDEN, "This method is not among those that other origins may use.")
-        elif any(name.strip() not in self.headers for name in asked if name.strip()):
-            response.plain(FORBIDDEN, "A header is not among those that other origins may send.")
-        else:
-            response.status = "204 No Content"
-            response.headers.update(self.said_before)
 
 
 def as_sent(origin: str) -> str:

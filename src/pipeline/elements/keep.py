@@ -199,8 +199,10 @@ class Keeper:
         effects = declared_in(requests, "__kept__")
         for name in effects.keys() & (request.__dict__.keys() - attributes.keys()):
             effects[name](response)
-        added = [pair for pair in response.headerlist if pair not in headers or pair[0] == "Content-Type"]
-        names = frozenset(("content-type", "content-length", *(name.lower() for name, _ in added)))
+        final = response.headerlist
+        other = [pair for pair in (*headers, *final) if pair not in headers or pair not in final]
+        names = frozenset(("content-type", "content-length", *(name.lower() for name, _ in other)))
+        added = [pair for pair in final if pair[0].lower() in names]  # all of a name: policies add up
         check_headers(added)
         until = time.monotonic() + request.keep
         kept = Kept(b"".join(response.blocks), added, names, CHECKED.union(added), oids, until, seen)

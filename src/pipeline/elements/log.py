@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -11,19 +12,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 from pipeline.composition import element
 from pipeline.interfaces import ConfigurationError, Facts, Handler
-from pipeline.options import on_demand
+from pipeline.measuring.measures import attempts, view_name
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
-
-if TYPE_CHECKING:
-    from pipeline.measuring.json_log import json_line
-else:  # for cost alone: most logs are in another format
-    json_line = on_demand("pipeline.measuring.json_log:json_line")
 
 problems = logging.getLogger("pipeline.log")
 
@@ -229,7 +225,34 @@ def _line(request: Request, response: Response, path: str, seconds: float) -> st
 
 
 def _json_line(request: Request, response: Response, path: str, seconds: float) -> str:
-    return str(json_line(request, response, _asked(request.environ, path), seconds, LONGEST))
+    """Return the line of a request as a JSON object: ASCII, without an end of line in it."""
+    environ = request.environ
+    now = time.time()
+    fields: dict[str, Any] = {
+        "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03}Z",
+        "host": environ.get("REMOTE_ADDR") or None,
+        "user": request.principal,
+        "method": environ.get("REQUEST_METHOD"),
+        "url": _asked(environ, path),
+        "protocol": environ.get("SERVER_PROTOCOL"),
+        "status": int(response.status_line[:3]),
+        "bytes": request.bytes_sent,
+        "referrer": environ.get("HTTP_REFERER"),
+        "agent": environ.get("HTTP_USER_AGENT"),
+        "seconds": round(seconds, 6),
+    }
+    fields = {name: value[:LONGEST] if isinstance(value, str) else value for name, value in fields.items()}
+    ids = ((name, request.__dict__.get(name)) for name in ("_request_id", "error_id"))
+    fields |= {name.lstrip("_"): id for name, id in ids if id}
+    if (measures := request.measures) is not None:
+        fields |= {
+            "view": view_name(measures.view) or None,
+            "attempts": attempts(request),
+            "elements": {part: round(took, 6) for part, took in measures.own_times().items()},
+        }
+        if measures.span is not None and (traced := measures.span.get_span_context()).is_valid:
+            fields |= {"trace_id": f"{traced.trace_id:032x}", "span_id": f"{traced.span_id:016x}"}
+    return json.dumps(fields)
 
 
 def _asked(environ: dict[str, Any], path: str) -> str:

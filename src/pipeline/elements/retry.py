@@ -191,8 +191,7 @@ def asked(request: RetryRequest) -> str:
 
 def has_body(environ: dict[str, Any]) -> bool:
     """Return whether the request may have a body; nothing is read to find out (RFC 9112 section 6.3)."""
-    length = environ.get("CONTENT_LENGTH")
-    if length:
+    if length := environ.get("CONTENT_LENGTH"):
         return bool(length != "0")
     return "HTTP_TRANSFER_ENCODING" in environ or (
         environ["REQUEST_METHOD"] not in ("GET", "HEAD") and bool(environ.get("wsgi.input_terminated"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,7 @@ from pipeline.auth.keys import read_keys
 from pipeline.auth.sessions import Session, SignedCookie, refuse_other_keys
 from pipeline.composition import Offers, element
 from pipeline.http.encodings import make_private
+from pipeline.http.files import FileBody
 from pipeline.interfaces import ConfigurationError, Facts, Handler
 from pipeline.request import Request, on_first_use
 from pipeline.response import Response, check_header
@@ -31,7 +33,7 @@ class SessionTooLarge(ValueError):
     """A session that is too large for its cookie. The message names its keys."""
 
 
-class SessionData(MutableMapping[str, Any]):
+class SessionData(UserDict[str, Any]):
     """The data of a visitor: names and JSON values. A value may be changed in place, such as a list."""
 
     def __init__(self, data: dict[str, Any], messages: list[str], closed: str, owner: str | None) -> None:
@@ -63,9 +65,6 @@ class SessionData(MutableMapping[str, Any]):
         if self.closed:
             raise RuntimeError(f"the session cannot be changed any more: {self.closed}")
 
-    def __getitem__(self, name: str) -> Any:
-        return self.data[name]
-
     def __setitem__(self, name: str, value: Any) -> None:
         self.refuse_closed()
         if not isinstance(name, str) or not name:
@@ -76,11 +75,7 @@ class SessionData(MutableMapping[str, Any]):
         self.refuse_closed()
         del self.data[name]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.data)
-
-    def __len__(self) -> int:
-        return len(self.data)
+    __ior__: Any = None  # that of a UserDict would write past the methods above
 
     def __repr__(self) -> str:
         return f"<session of {', '.join(self.data) or 'no data'}>"
@@ -193,7 +188,8 @@ def session(
 
     ``request.session`` is a mapping of names to JSON values. ``request.flash("Saved.")`` keeps a message, and
     ``request.take_messages()`` returns the messages, each of them once. Both are kept in a signed cookie, which the
-    visitor can read but not change. A request that uses neither of them gets no cookie, and no header either.
+    visitor can read but not change. A request that uses neither of them gets no cookie, and no header. But a
+    stream for a visitor with a session is private, unless its view says ``public``: it may read the session later.
 
     The data belongs to the principal, or to the visitor who is not logged in, and no other principal sees it (S21).
     Before the request is identified, the session is that of a visitor who is not logged in.
@@ -221,7 +217,7 @@ def session(
                 request.__dict__.pop("session_cookies", None)
                 request.session_closed = FAILED
             raise
-        if type(response.blocks) is not list or "session_cookies" in request.__dict__:
+        if type(response.blocks) not in (list, FileBody) or "session_cookies" in request.__dict__:
             store.save(request, response)
         else:
             request.session_closed = SENT  # an output filter may still read it
@@ -251,7 +247,7 @@ class Store:
             match value:
                 case [dict(data), list(messages), (str() | None) as owner]:
                     sent.setdefault(owner, (data, messages))
-        if request.session_closed == SENT:
+        if request.session_closed:  # a filter, a stream or an error view is the first to read it
             make_private(request.environ["pipeline.response"])
         return SessionCookies(sent, self.keep)
 
@@ -259,6 +255,8 @@ class Store:
         """Set the cookie if the session has changed. From now on the session can only be read."""
         request.session_closed = SENT
         if "session_cookies" not in request.__dict__:
+            if isinstance(response, Response) and any(self.cookie_for(request).values(request)):
+                make_private(response, unless_public=True)  # a stream may read it behind its headers
             return
         session = request.session
         session.closed = SENT

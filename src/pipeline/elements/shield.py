@@ -29,6 +29,7 @@ SOURCES = {
 TEMPLATES = (".html", ".htm", ".jinja", ".jinja2", ".j2", ".pt")
 """The ends of the names of templates."""
 _IN_THE_PAGE = ("script-src", "style-src")
+_SLASHES = re.compile(r"/(?:\.?/)+")
 _NOT_IN_A_SOURCE = re.compile(r"[\s;,\x00-\x1f\x7f]")
 _VALUE = re.compile(r"\{[{%#]")
 
@@ -69,10 +70,12 @@ class ShieldRequest(Request):
 
 
 def allow(request: ShieldRequest, directives: tuple[str, ...], sources: str) -> None:
-    """Add sources to some directives of the policy of one answer."""
+    """Add sources to some directives of each policy of one answer. A browser obeys all of them."""
     headers = request.environ["pipeline.response"].headers
     name, usual = request.shield_policy
-    headers[name] = with_sources(headers.get(name, usual), directives, sources)
+    headers[name], *further = [with_sources(one, directives, sources) for one in headers.getall(name) or [usual]]
+    for policy in further:
+        headers.add(name, policy)
 
 
 def facts(*, inline: tuple[str, ...], report_only: bool, **options: object) -> Facts:
@@ -148,8 +151,8 @@ def shield(
 
     def shield(request: ShieldRequest, response: Response) -> None:
         plain, secure = usual
-        # Traversal, switch and URLMap take several slashes for one.
-        if at and (path := mount_of(re.sub("//+", "/", request.environ.get("PATH_INFO", "")), at)) is not None:
+        # Traversal, switch and URLMap take several slashes for one, and the first two pass over "/./".
+        if at and (path := mount_of(_SLASHES.sub("/", request.environ.get("PATH_INFO", "")), at)) is not None:
             plain, secure = at[path]
             request.shield_policy = plain[0] if plain is not always else (content_policy[0], "")
         headers = secure if request.environ["wsgi.url_scheme"] == "https" else plain

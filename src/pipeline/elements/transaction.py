@@ -29,6 +29,7 @@ from pipeline.database.transactions import (
     open_tm,
     reads_only,
 )
+from pipeline.declared import runs_nothing
 from pipeline.http.error_pages import log_failure
 from pipeline.interfaces import CommitUncertain, Facts, Handler, ReadOnlyTransaction
 from pipeline.request import Request
@@ -74,6 +75,8 @@ class TransactionRequest(DatabaseRequest):
         """
         if not callable(function):
             raise TypeError(f"after_commit({function!r:.200}): give it a function, and behind it the arguments")
+        if reason := runs_nothing(function):
+            raise TypeError(f"after_commit({function!r:.200}): the function {reason}")
         transaction = self.tm.get()
         if reads_only(self.tm):
             raise ReadOnlyTransaction(f"after_commit({function!r:.200}) in a transaction that only reads (R8)")

@@ -22,7 +22,7 @@ from pipeline.http.error_pages import text_of
 from pipeline.http.forwarding import READER, form_of_path
 from pipeline.http.origins import CrossSiteRequest
 from pipeline.http.tracebacks import chain_of
-from pipeline.telling.installed import providers
+from pipeline.telling.descriptions import providers
 from pipeline.telling.secrets import told_option
 from pipeline.telling.words import header_name, line_of_the_site, place_of, short, texts_of
 from pipeline.views import View
@@ -89,7 +89,8 @@ def causes(
 
 def way_of(record: Record, path: Sequence[Part]) -> tuple[Walk | None, Look | None]:
     """Return traversal and the look-up of the view, as far as they were told."""
-    walk = record.zope_walk or next((part.walk for part in path if part.walk is not None), None)
+    walks = (record.zope_walk, *(part.walk for part in path))
+    walk = next((one for one in walks if one is not None and (one.steps or one.cause or one.error)), None)
     return walk, next((part.look for part in reversed(path) if part.look is not None), None)
 
 
@@ -127,7 +128,7 @@ def of_answer(visit: Part, look: Look | None, status: int) -> Cause:
 def of_late(late: Late, end: Part, look: Look | None) -> Cause:
     """Return the cause of an exception that was raised when every part had returned."""
     view = look.chosen if look is not None else None
-    where = last_frame(late.error) or (place_of(view.function) if view is not None else end.step.where)
+    where = line_of_the_site(late.error) or (place_of(view.function) if view is not None else end.step.where)
     return Cause(where, f"{late.when}: {_told(late.error)}", remedy_of(late.error))
 
 
@@ -235,7 +236,7 @@ class Failure(NamedTuple):
             actor, where = f"the view {_name(self.view)}", place_of(self.view.function)
         elif self.visit.step.element is None:
             actor = f"the foreign middleware {actor}"
-        return Cause(last_frame(self.error) or where, f"{actor} raised {said}", remedy)
+        return Cause(line_of_the_site(self.error) or where, f"{actor} raised {said}", remedy)
 
 
 def of_error(failure: Failure) -> Cause:
@@ -267,7 +268,7 @@ def of_field(failure: Failure) -> Cause | None:
 def of_refusal(failure: Failure) -> Cause:
     """Return the cause of an HTTP exception."""
     error = failure.error
-    if failure.view is None or last_frame(error) is None:
+    if failure.view is None or not line_of_the_site(error):
         for explain in (of_proxy, of_advice, STATUSES.get(error.status_int), of_traversed_path, of_limit):
             if explain is not None and (cause := explain(failure)) is not None:
                 return cause
@@ -286,7 +287,7 @@ def of_exception(failure: Failure) -> Cause:
         view = failure.chosen
         where = place_of(view.function) if view is not None else failure.here
         return Cause(where, f"{failure.visit.name} raised {what}", remedy or REMEDIES["NotStorable"])
-    opened = opened_by(error, failure.path) if last_frame(error) is None else None
+    opened = opened_by(error, failure.path) if not line_of_the_site(error) else None
     if opened is None or opened is failure.visit or opened.step.element is None:
         return failure.cause(what, remedy)
     for option, value in opened.step.element.options.items():
@@ -477,11 +478,6 @@ def opened_by(error: BaseException | None, path: list[Part]) -> Part | None:
             if element is not None and inspect.getsourcefile(element.factory) == frame.filename:
                 return visit
     return None
-
-
-def last_frame(error: BaseException | None) -> str | None:
-    """Return ``file, line N`` of the last line of the site that has raised an error, or None."""
-    return (error is not None and line_of_the_site(error)) or None
 
 
 def _told(error: BaseException) -> str:

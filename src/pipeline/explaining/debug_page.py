@@ -10,23 +10,34 @@ from __future__ import annotations
 import linecache
 import re
 import shlex
+import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from traceback import walk_tb
+from types import CodeType, SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from webob.exc import HTTPException, WSGIHTTPException
 
-from pipeline.explaining.causes import Cause, Failure, Late, last_frame, of_error, of_late, of_zope, ways_of
-from pipeline.explaining.passed import passed
+from pipeline.between import InPython, Step
+from pipeline.composition import Element
+from pipeline.explaining.candidates import Look, look_up
+from pipeline.explaining.causes import Cause, Failure, Late, of_error, of_late, of_zope, ways_of
+from pipeline.explaining.changes import told_state
+from pipeline.explaining.recording import Part
 from pipeline.explaining.remedies import remedy_of
+from pipeline.explaining.walking import Walk, walk_again
+from pipeline.foreign import foreign
 from pipeline.http.error_pages import Problem, text_of
 from pipeline.http.tracebacks import chain_of, traceback_of
+from pipeline.interfaces import Facts
+from pipeline.order import Contract
 from pipeline.telling.secrets import masked_query, told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
-from pipeline.telling.words import WATCHERS, header_name, is_header, is_of_the_site
+from pipeline.telling.words import WATCHERS, header_name, is_header, is_of_the_site, line_of_the_site
 
 MOST_FRAMES = 60
 MOST_CAUSES = 5
@@ -67,8 +78,10 @@ def told_of(request: Any, error: Exception) -> tuple[Cause, Ways]:
         way = passed(request, error)
     except Exception:
         way = passed(request, error, reads=False)
-    if not way.parts:
-        return unplaced(error), []
+    if not way.parts:  # no element has met it
+        frames = traceback.extract_tb(error.__traceback__)
+        where = line_of_the_site(error) or (f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "")
+        return Cause(where, f"{type(error).__name__}: {text_of(error)}", remedy_of(error)), []
     ways = list(ways_of(way.walk, way.look))
     if way.walk is not None and way.walk.cause is not None:
         return of_zope(way.walk, 500), ways
@@ -77,13 +90,6 @@ def told_of(request: Any, error: Exception) -> tuple[Cause, Ways]:
     ini = ini_of(request)
     directory = Path(ini).parent if ini else Path.cwd()
     return of_error(Failure(error, way.parts[-1], way.parts, way.walk, way.look, directory)), ways
-
-
-def unplaced(error: Exception) -> Cause:
-    """Return the cause of an error that no element has met."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = last_frame(error) or (f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "")
-    return Cause(where, f"{type(error).__name__}: {text_of(error)}", remedy_of(error))
 
 
 def lines_of(cause: Cause, ways: Ways) -> Iterator[str]:
@@ -95,6 +101,96 @@ def lines_of(cause: Cause, ways: Ways) -> Iterator[str]:
     for title, lines in ways:
         yield f"\n{title}"
         yield from lines
+
+
+# The parts that an exception has passed, found by its frames: nothing watches the site.
+
+FIRST: dict[str, Any] = {"context": None, "view_name": ""}
+FIRST |= dict.fromkeys("default_steps more_steps namespaces subpath".split(), ())  # noqa: SIM905
+"""The fields that traversal sets, as they are before it."""
+_FOREIGN = foreign.__code__.co_filename
+_ERROR_VIEW = "call_error_view"
+"""The name of the function that calls an error view."""
+
+
+class Passed(NamedTuple):
+    """The way of a request up to an exception, as ``pipeline.explaining.causes`` reads it."""
+
+    parts: list[Part]
+    """The parts, outermost first. The exception has left the last one."""
+    when: str
+    """The time of an exception that was raised when all parts had returned, or ""."""
+    walk: Walk | None
+    look: Look | None
+
+
+def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
+    """Return the way of a request up to an exception. Traversal and the look-up of the view run again.
+
+    reads  whether they can, so that there is a walk and a look
+    """
+    pipeline = request.pipeline
+    contracts = pipeline.all_contracts if pipeline is not None else ()
+    last, middleware = left_last(error, contracts)
+    when = ""
+    if last < 0 and middleware is None:
+        in_error_view = any(frame.f_code.co_name == _ERROR_VIEW for frame, _ in walk_tb(error.__traceback__))
+        when = "the error view failed" if in_error_view else "the body or an output filter failed"
+        last = len(contracts) - 1
+    steps = [step_of_contract(contract) for contract in contracts[: last + 1]]
+    walks = next((step for step in steps if reads and step.facts.walks), None)
+    walk = walk_again(request, FIRST, walks.element.options) if walks is not None else None
+    noted: Walk | None = getattr(request, "zope_walk", None)
+    if noted is not None and noted.decides():
+        walk = noted
+    at_end = last >= 0 and last == len(contracts) - 1
+    had_context = reads and request.views is not None and (at_end or request.context is not None)
+    look = look_up(request) if had_context else None
+    if middleware is not None:
+        found = SimpleNamespace(__code__=middleware, __name__=middleware.co_qualname.partition(".")[0])
+        steps.append(Step(None, found, InPython(found), {}))
+    parts = [part_of(step, told_state(request)) for step in steps]
+    if at_end and look is not None:
+        parts[last].look, parts[last].views = look, request.views
+    return Passed(parts, when, walk, look)
+
+
+def left_last(error: BaseException, contracts: Sequence[Contract]) -> tuple[int, CodeType | None]:
+    """Return the place of the element that an exception has left last, or -1, and the code of the foreign app or
+    middleware inside of it that has raised the exception, or None."""
+    codes = {getattr(contract.handler, "__code__", None): place for place, contract in enumerate(contracts)}
+    last, middleware, in_foreign = -1, None, False
+    for frame, _ in walk_tb(error.__traceback__):
+        code = frame.f_code
+        if code in codes:
+            last, middleware = codes[code], None
+        elif in_foreign and code.co_filename != _FOREIGN:
+            middleware = code
+        in_foreign = code.co_filename == _FOREIGN
+    return last, middleware
+
+
+def step_of_contract(contract: Contract) -> Step:
+    """Return the element of a contract, with its options and its place."""
+    source, options = contract.place
+    element: Any = source.factory if source is not None else None
+    if source is None:
+        module = sys.modules.get(str(getattr(contract.handler, "__module__", "")))
+        element = getattr(module, contract.name, None)
+    if isinstance(element, Element) and element.name == contract.name:
+        element = Element(element.factory, element.contract, options, source)
+    else:  # nothing else is known of it; the handler stands in the file of the factory
+        known = {"name": contract.name, "factory": contract.handler, "contract": contract, "options": options}
+        element = SimpleNamespace(facts=Facts(), **known)
+    return Step(element, element.factory, source or InPython(element.factory), options)
+
+
+def part_of(step: Step, state: Mapping[str, str]) -> Part:
+    """Return a part, with what is known when it is over."""
+    part = Part()
+    part.step, part.request = step, state
+    part.fields = tuple(FIRST.values()) if step.facts.walks else None
+    return part
 
 
 # The page.
@@ -131,7 +227,7 @@ def errors_of(error: Exception) -> Iterator[tuple[str, list[Frame]]]:
     for number, one in enumerate(islice(chain_of(error, has_hidden=False), MOST_CAUSES)):
         shown: list[Frame] = []
         opened = number > 0
-        for frame, line in reversed(list(traceback.walk_tb(one.__traceback__))):
+        for frame, line in reversed(list(walk_tb(one.__traceback__))):
             file = frame.f_code.co_filename
             if file in WATCHERS or len(shown) == MOST_FRAMES:
                 continue

@@ -27,7 +27,7 @@ from pipeline.explaining.slips import classes_of, fields_of, nodes_of, seems_to_
 from pipeline.options import resolve
 from pipeline.publishing.steps import has_item
 from pipeline.request import SAFE_METHODS
-from pipeline.response import Response
+from pipeline.response import OK, Response
 from pipeline.telling.words import place_of
 
 log = logging.getLogger("pipeline.notices")
@@ -45,8 +45,8 @@ BUTTON = re.compile("(?i)^_|submit|save|send|action|button|csrf|token|next|came_
 """Pattern of the names of fields that no visitor fills."""
 UNTICKED = ("", "0", "off", "no", "false")
 
-names_of = lru_cache(maxsize=16)(lambda requests: frozenset(dir(requests)))
-"""Returns the names of the attributes of a class of requests."""
+names_of = lru_cache(maxsize=16)(lambda cls: frozenset(dir(cls)))
+"""Returns the names of the attributes of a class of requests, or of responses."""
 _listening: list[Any] = []
 """The state of a thread that its listeners look at, once this process has installed them."""
 
@@ -84,7 +84,8 @@ def tell_notices(request: Any, response: Response) -> None:
 
 def notices_of(request: Any, response: Response) -> Iterator[str]:
     """Yield the notices of a request, each in one line."""
-    yield from misspelt(request)
+    yield from misspelt("request", request)
+    yield from misspelt("response", response)
     is_safe = request.method in SAFE_METHODS
     pooled = getattr(request, "zodb_pooled", None)
     connections = [] if pooled is None else list(pooled.connection.connections.values())
@@ -104,6 +105,8 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
         found += () if is_safe else kept_objects(view.function, connections)
         place = place_of(view.function) if found else ""
         yield from (f"{place}: {notice}" for notice in found)
+    elif request.views is not None and response.blocks == () and response.status_line is OK:
+        yield NOTICES["no answer"]
     called = view or request.views is None  # the code of ``pipeline shell`` takes the place of a view
     for session in sessions_of(request):
         yield from session.info.get("pipeline.notices", ())
@@ -196,12 +199,13 @@ def sessions_of(request: Any) -> list[Any]:
     return [one.session for one in kept.values() if hasattr(one, "session")]
 
 
-def misspelt(request: Any) -> Iterator[str]:
-    """Yield the attributes that were set on the request and that it does not have, if one has nearly that name."""
-    known = names_of(request.__class__)
-    for name in request.__dict__.keys() - known:
+def misspelt(what: str, one: Any) -> Iterator[str]:
+    """Yield the attributes that were set on a request or a response and that it does not have, if one has nearly
+    that name."""
+    known = names_of(one.__class__)
+    for name in one.__dict__.keys() - known:
         if name[0] != "_" and (near := get_close_matches(name, known, 1, 0.85)):
-            yield f"request.{name} was set, and nothing reads it. Did you mean request.{near[0]}?"
+            yield f"{what}.{name} was set, and nothing reads it. Did you mean {what}.{near[0]}?"
 
 
 def last_used(connection: Any) -> Iterator[tuple[bytes, Any]]:

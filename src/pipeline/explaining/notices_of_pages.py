@@ -55,6 +55,10 @@ def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
         yield "caches may keep the answer for all, and with it the cookie of one visitor. Leave out public"
     for name in BY_KIND.keys() & headers.keys():
         yield from of_rules(name, headers[name])
+    for name, value in response.headerlist:
+        rule = RULES["header"].get(name.lower())
+        if rule and not re.fullmatch(rule["pattern"], value):
+            yield NOTICES["a header that is not valid"].format(name=name, value=value[:200], **rule)
     yield from of_rules("query", request.environ.get("QUERY_STRING", ""))
     for cookie in response.headers.getall("Set-Cookie") if "set-cookie" in headers else ():
         if len(cookie) > 4096:
@@ -226,21 +230,19 @@ class Forms(HTMLParser):
                 self.feed(f"<form{form}")
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        """Note what happens to a field of a form."""
         found = {name: value or "" for name, value in attributes}
         if tag == "form":
             self.form = found
-        elif tag in FIELDS and not found.keys() & {"disabled", "readonly"}:
-            self.look_at(found, self.form, f"{self.get_starttag_text()!r:.200}")
-
-    def look_at(self, field: dict[str, str], form: dict[str, str], shown: str) -> None:
-        """Note what happens to a field of a form."""
-        kind = field.get("type", "").lower()
-        if not field.get("name") and kind not in NAMELESS:
+        if tag not in FIELDS or found.keys() & {"disabled", "readonly"}:
+            return
+        kind, shown = found.get("type", "").lower(), f"{self.get_starttag_text()!r:.200}"
+        if not found.get("name") and kind not in NAMELESS:
             self.notices.append(f"{shown} has no name, so a browser does not send it")
-        rule, value = RULES["input"].get(kind), field.get("value", "").strip()
+        rule, value = RULES["input"].get(kind), found.get("value", "").strip()
         if rule is not None and value and not re.fullmatch(rule["pattern"], value):
             self.notices.append(NOTICES["a value that is not shown"].format(shown=shown, kind=kind, **rule))
-        if kind in ("file", "password") and form.get("method", "").lower() != "post":
+        if kind in ("file", "password") and self.form.get("method", "").lower() != "post":
             self.notices.append(f'a form with {shown} has no method="post": its values stand in the address')
-        elif kind == "file" and form.get("enctype", "").lower() != "multipart/form-data":
+        elif kind == "file" and self.form.get("enctype", "").lower() != "multipart/form-data":
             self.notices.append(NOTICES["a file without enctype"].format(field=shown))

@@ -98,12 +98,9 @@ def kept_objects(view: Any, connections: list[Any]) -> Iterator[str]:
 def shallow(value: Any) -> object:
     """Return a value that differs once a variable was set, or changed in place; None for one of another kind."""
     kind = type(value)
-    if kind in MAPPINGS:
-        return id(value), len(value), [*map(id, value.values())][:MOST_ITEMS]
-    if kind in LISTS:
-        return id(value), len(value), [*map(id, value)][:MOST_ITEMS]
-    if kind is set:
-        return id(value), len(value)
+    if kind in (*MAPPINGS, *LISTS, set):
+        items = value.values() if kind in MAPPINGS else value if kind in LISTS else ()
+        return id(value), len(value), [*map(id, islice(items, MOST_ITEMS))]
     return (kind, value) if kind in VALUES else None
 
 

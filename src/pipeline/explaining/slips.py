@@ -52,7 +52,7 @@ def slips_of(source: Any, kind: type, method: str, outcome: str = "", seen: Seen
     names, text_of = names_in(nodes[0], source, kind, seen), cache(ast.unparse)  # once for all rules
     searched = source if isinstance(source, type) else kind
     for rule in RULES["source"]:
-        is_meant = rule.get("method", method) == method and rule.get("of", of) == of
+        is_meant = method in rule.get("method", method) and rule.get("of", of) == of
         is_meant = is_meant and rule.get("outcome", outcome) == outcome
         if is_meant and all(hasattr(searched, name) for name in rule.get("has", ())):
             found += slips_of_rule(rule, nodes, names, text_of)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 from webob.exc import HTTPException
@@ -19,9 +19,9 @@ from pipeline.publishing.steps import (
     default_steps,
     is_anywhere,
     is_failure,
-    name_view,
     parse,
     step,
+    walk,
 )
 from pipeline.telling.words import place_of, short
 
@@ -142,34 +142,27 @@ def _walk_from_root(request: Any, noted: Walk, max_segments: int) -> None:
 
 
 def _walk(request: Any, noted: Walk, obj: Any, names: Iterable[str], source: str) -> tuple[Any, int]:
-    """Walk over names from an object, as ``pipeline.publishing.steps.walk`` does."""
-    steps = noted.steps
-    kind = known_kind(obj)
-    ahead = iter(names)
-    for name in ahead:
+    """Walk over names from an object, and note each step."""
+
+    def noting(request: Any, obj: Any, kind: int, name: str) -> Any:
         who = _who(request, obj, kind, name)
         try:
             found = step(request, obj, kind, name)
-            next_kind = known_kind(found)
-        except (LookupError, TypeError) as error:
-            if is_failure(error, obj):
-                what = "raised: TypeError" if isinstance(error, TypeError) else "a lost object"
-                steps.append(Taken(name, source, obj, who, f"{what}: {error}", False))
-                raise
-            result = "no such item: the name of a view"
-            steps.append(Taken(name, source, obj, who, result, False, near=near(obj, name)))
-            noted.end = obj
-            return obj, name_view(request, name, ahead)
+            known_kind(found)
         except Exception as error:
-            what = "refused" if isinstance(error, HTTPException) else "raised"
-            steps.append(Taken(name, source, obj, who, f"{what}: {type(error).__name__}: {error}", False))
+            what, meant = "refused" if isinstance(error, HTTPException) else "raised", ""
+            result = f"{what}: {type(error).__name__}: {error}"
+            if isinstance(error, LookupError | TypeError) and not is_failure(error, obj):
+                result, meant, noted.end = "no such item: the name of a view", near(obj, name), obj
+            elif isinstance(error, LookupError):
+                result = f"a lost object: {error}"
+            noted.steps.append(Taken(name, source, obj, who, result, False, near=meant))
             raise
-        steps.append(Taken(name, source, obj, who, short(found), True, _hidden(request, obj, name)))
-        obj, kind = found, next_kind
-        noted.end = obj
-        if request.traversal_hooks and (added := call_hooks(request, obj)):
-            return _walk(request, noted, obj, chain(added, ahead), source)
-    return obj, kind
+        noted.steps.append(Taken(name, source, obj, who, short(found), True, _hidden(request, obj, name)))
+        noted.end = found
+        return found
+
+    return walk(request, obj, names, noting)
 
 
 def _who(request: Any, obj: Any, kind: int, name: str) -> str:

@@ -212,7 +212,8 @@ def _converter(annotation: Any, own: Sequence[Converter]) -> Convert:
     if origin is Literal and all(isinstance(choice, str) for choice in inner):
         return _one_of(inner)
     if _is_list(annotation):
-        return _list(_converter(inner[0] if inner else Any, own))
+        item = _converter(inner[0] if inner else Any, own)
+        return _list_of(lambda values: [item(value) for value in values])
     if annotation in (dict, Mapping) or origin in (dict, Mapping):
         key, member = inner or (str, Any)
         if key not in (str, Any):
@@ -312,14 +313,6 @@ def _list_of(convert: Convert) -> Convert:
     return lambda value: convert(value if isinstance(value, (list, tuple)) else [value])
 
 
-def _list(convert: Convert) -> Convert:
-    return _list_of(lambda values: [convert(item) for item in values])
-
-
 def _members(convert: Convert) -> Convert:
     record = _being(dict)
-
-    def members(value: Any) -> Any:
-        return {name: convert(member) for name, member in record(value).items()}
-
-    return members
+    return lambda value: {name: convert(member) for name, member in record(value).items()}

@@ -288,11 +288,11 @@ class ShortBody:
     def read(self, size: int | None = -1) -> bytes:
         return (self.whole or self._read()).read(size)
 
-    def readline(self, size: int | None = -1) -> bytes:
-        return self._read().readline(size)
-
-    def readlines(self, hint: int | None = -1) -> list[bytes]:
-        return self._read().readlines(hint)
+    def __getattr__(self, name: str) -> Any:
+        """Return a further method of a file, which reads the body as a whole."""
+        if name not in ("readline", "readlines", "readable", "seekable", "tell", "seek"):
+            raise AttributeError(name)
+        return getattr(self._read(), name)
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._read())
@@ -302,18 +302,6 @@ class ShortBody:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._read().tell()
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._read().seek(offset, whence)
 
     def close(self) -> None:
         """Do nothing: the body belongs to the server (PEP 3333)."""
@@ -404,12 +392,8 @@ def _is_of_client(error: Exception) -> bool:
 
 def _is_slow(error: Exception) -> bool:
     text = str(error).lower()
-    return (
-        isinstance(error, TimeoutError)
-        or getattr(error, "errno", None) in _SLOW
-        or "timeout" in text
-        or "timed out" in text
-    )
+    says_so = "timeout" in text or "timed out" in text
+    return says_so or isinstance(error, TimeoutError) or getattr(error, "errno", None) in _SLOW
 
 
 def _tell(method: str, path: str, status: int, why: str) -> None:

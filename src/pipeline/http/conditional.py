@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_tz
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from time import time as clock
 from typing import Any
@@ -23,15 +23,13 @@ from pipeline.response import NOT_MODIFIED, PLAIN, Response
 _ETAG = re.compile(r'(W/)?"([^"]*)"')
 _RANGE = re.compile(r"bytes[ \t]*+=[ \t,]*+([0-9]*+)[ \t]*+-[ \t]*+([0-9]*+)[ \t,]*+", re.IGNORECASE)
 
+_OF_THE_BYTES = ("content-digest", "content-length", "content-md5")
+"""Headers that are those of the bytes that are sent (RFC 9530), and not of the whole."""
 _OF_THE_BODY = (
-    "content-disposition",
-    "content-encoding",
-    "content-language",
-    "content-length",
-    "content-range",
-    "content-type",
+    *_OF_THE_BYTES,
+    *("content-disposition", "content-encoding", "content-language", "content-range", "content-type"),
 )
-_OF_THE_WHOLE = (*_OF_THE_BODY, "cache-control", "etag", "expires", "last-modified")
+_OF_THE_WHOLE = (*_OF_THE_BODY, "cache-control", "digest", "etag", "expires", "last-modified", "repr-digest")
 
 CONDITIONS = (
     "HTTP_IF_MATCH",
@@ -95,7 +93,7 @@ def _ranged(header: str, response: Response, body: Any) -> Any:
         response.headerlist.append(("Content-Range", f"bytes */{length}"))
         return body
     part_of = ("Content-Range", f"bytes {start}-{stop - 1}/{length}"), ("Content-Length", str(stop - start))
-    _become(response, "206 Partial Content", (*without(response.headerlist, "content-length"), *part_of))
+    _become(response, "206 Partial Content", (*without(response.headerlist, *_OF_THE_BYTES), *part_of))
     if type(body) is list:
         return [b"".join(body)[start:stop]]
     if hasattr(body, "app_iter_range"):
@@ -182,14 +180,11 @@ def _seconds(date: str | None) -> int | None:
 
 @lru_cache(maxsize=256)
 def _seconds_of(date: str) -> int | None:
-    parsed = parsedate_tz(date)
-    if parsed is None:
-        return None
     try:
-        moment = datetime(*parsed[:6], tzinfo=UTC)
+        moment = parsedate_to_datetime(date)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
         return None
-    return int(moment.timestamp()) - (parsed[9] or 0)
 
 
 def _refuse(response: Response, status: str, text: str) -> list[bytes]:

@@ -120,6 +120,5 @@ def hand_over(request: Request, response: Response) -> bool:
     response.headers["Location"] = f"/{mounted}/" if mounted else "/"
     response.headers["Cache-Control"] = "no-store"
     response.headers["Referrer-Policy"] = "no-referrer"
-    secure = request.scheme == "https"
-    response.set_cookie(COOKIE, _key, path="/", secure=secure, httponly=True, samesite="Strict")
+    response.set_cookie(COOKIE, _key, path="/", secure=request.scheme == "https", httponly=True, samesite="Strict")
     return True

@@ -1,21 +1,45 @@
-"""Encodings of a body: which one a client wants (``Accept-Encoding``), and telling caches what an answer depends
-on."""
+"""Types and encodings of bodies: which ones a client wants (``Accept``, ``Accept-Encoding``), and telling caches
+what an answer depends on."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from webob import Response as AnyResponse
+from webob.acceptparse import create_accept_header
 
 from pipeline.http.header_lists import Headers, of_headers, values_in, without
-from pipeline.response import CHECKED, Response
+from pipeline.response import CHECKED, HeaderList, Response
 
+LONGEST_ACCEPT = 2_000
+"""Characters of an Accept header that are read (S12). A browser sends 150; two million take a second."""
 LONGEST_HEADER = 1_000
 """Upper limit of the characters of an Accept-Encoding (S12). A longer one is ignored."""
 
 _WEIGHT = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)", re.IGNORECASE)
+
+
+def accepted(accept: str | None, offers: Sequence[str]) -> list[tuple[str, float]]:
+    """Return the offers that the header accepts, each with its q-value, the best first.
+
+    All of them are accepted if there is no header, or if the header is malformed.
+    """
+    return list(_accepted(bounded(accept), tuple(offers)))
+
+
+@lru_cache(maxsize=256)
+def _accepted(accept: str | None, offers: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
+    return tuple(create_accept_header(accept).acceptable_offers(offers))
+
+
+def bounded(accept: str | None) -> str | None:
+    """Return the header, or of a longer one the whole elements at its beginning; None if there are none."""
+    if accept and len(accept) > LONGEST_ACCEPT:
+        accept = accept[:LONGEST_ACCEPT].rpartition(",")[0]
+    return accept or None
 
 
 def choose(accept: str, offered: tuple[str, ...]) -> tuple[str, bool]:
@@ -84,9 +108,8 @@ def restored(tags: str) -> str:
 VARY = ("Vary", "Accept-Encoding")
 
 
-def vary(response: AnyResponse, name: str = "Accept-Encoding") -> None:
-    """Say that the answer depends on a header of the request."""
-    headers = response.headerlist
+def vary(headers: HeaderList, name: str = "Accept-Encoding") -> None:
+    """Say in the headers of an answer that it depends on a header of the request."""
     said = values_in(headers).get("vary")
     if said is None:
         headers.append(VARY if name == VARY[1] else ("Vary", name))

@@ -24,9 +24,8 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.http import debug_key
-from pipeline.http.accept import accepted, bounded
 from pipeline.http.content_policy import page_policy
-from pipeline.http.encodings import vary
+from pipeline.http.encodings import accepted, bounded, make_private, vary
 from pipeline.http.exceptions import adopt_exception
 from pipeline.http.header_lists import values_in, without
 from pipeline.http.tracebacks import chain_of, shortened, traceback_of
@@ -213,7 +212,7 @@ def put_problem(response: Response, problem: Problem, accept: str | None) -> Non
         headers.append(POLICY)
     response.adopt(problem.status, headers, [body])
     if NO_STORE not in headers:  # it has said that caches may keep it
-        vary(response, "Accept")
+        vary(response.headerlist, "Accept")
 
 
 def accept_of(environ: dict[str, Any]) -> str | None:
@@ -231,6 +230,8 @@ def put_error(request: Request, response: Response, error: Exception) -> None:
         if debug_key.may_see(request):
             problem = debug_key.tell(request, error, problem)
         put_problem(response, problem, accept_of(request.environ))
+    if request.principal is not None:
+        make_private(response, unless_public=True)
 
 
 def put_last_resort(request: Request, response: Response, failure: Exception) -> None:

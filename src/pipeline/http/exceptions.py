@@ -65,18 +65,12 @@ def adopt_exception(response: Response, error: WSGIHTTPException) -> None:
     location = error.location if status < "400" else None
     headers = [pair for pair in error.headerlist if pair[0].lower() not in ("content-type", "content-length")]
     if location is not None:
-        content_type, page = HTML, _page_of_redirect(error.title, text, location)
+        link = escape(location)
+        link = f'<a href="{link}">{link}</a>' if _LINKED.match(location) else link
+        content_type, page = HTML, f"{_before_the_link(error.title, text)}: {link}</p>\n</html>\n"
     else:
         content_type, page = PLAIN, f"{text}\n"
     response.adopt(status, [content_type, NOSNIFF, *headers], [page.encode()])
-
-
-def _page_of_redirect(title: str, text: str, location: str) -> str:
-    """Return the page of a redirect, for a visitor whose browser does not follow it."""
-    link = escape(location)
-    if _LINKED.match(location):
-        link = f'<a href="{link}">{link}</a>'
-    return f"{_before_the_link(title, text)}: {link}</p>\n</html>\n"
 
 
 @lru_cache(maxsize=64)

@@ -116,7 +116,7 @@ def serve(
     body.is_described = True
     response.adopt(response.status, headers, body)
     if not inline:
-        vary(response, "Sec-Fetch-Dest")
+        vary(response.headerlist, "Sec-Fetch-Dest")
     response.conditional_response = True
 
 

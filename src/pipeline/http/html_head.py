@@ -37,15 +37,7 @@ _PASSED = {b"head", b"html", b"meta", b"title"}
 """Elements that may stand before the base because they have no URL. A meta with ``http-equiv`` may have one, or may
 forbid bases."""
 _IN_HEAD = _PASSED | {
-    b"base",
-    b"basefont",
-    b"bgsound",
-    b"link",
-    b"noframes",
-    b"noscript",
-    b"script",
-    b"style",
-    b"template",
+    *(b"base", b"basefont", b"bgsound", b"link", b"noframes", b"noscript", b"script", b"style", b"template")
 }
 _ENDS_HEAD = {b"/body", b"/br", b"/html"}
 """End tags that have an effect in the head. Others are ignored."""

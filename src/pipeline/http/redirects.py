@@ -83,17 +83,13 @@ def refuse_leaving(location: str, origin: str) -> None:
     else:
         own_scheme, _, own_host = origin.partition("://")
         scheme, host = absolute.groups()
-        same = (scheme or own_scheme).lower() == own_scheme and _is_same(host, own_host, own_scheme)
+        hosts = [one.lower().removesuffix(f":{PORTS.get(own_scheme)}") for one in (host, own_host)]
+        same = (scheme or own_scheme).lower() == own_scheme and host != "" and hosts[0] == hosts[1]
         stays = same and "\\" not in location[: absolute.end() + 1]  # other clients read on to an "@" behind it
     if not stays:
         raise UnsafeRedirect(
             f"a redirect to {location!r}, which leaves {origin}: if that is meant, use redirect(..., trusted=True)"
         )
-
-
-def _is_same(host: str, own_host: str, scheme: str) -> bool:
-    usual = f":{PORTS.get(scheme)}"
-    return host != "" and host.lower().removesuffix(usual) == own_host.lower().removesuffix(usual)
 
 
 def _refuse_malformed(location: str) -> None:

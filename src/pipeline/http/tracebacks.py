@@ -45,12 +45,10 @@ def traceback_of(error: BaseException, *, is_short: bool = False) -> str:
 def _known(error: BaseException, is_short: bool) -> list[str] | None:
     """Return the parts of a traceback, or None if it is not made of frames and causes alone."""
     parts: list[str] = []
-    met: set[int] = set()
     between = ""
-    for one, follows in _causes(error):
-        if len(met) == MOST_CAUSES or id(one) in met or isinstance(one, BaseExceptionGroup):
+    for number, one in enumerate(chain_of(error, has_hidden=False)):
+        if number == MOST_CAUSES or isinstance(one, BaseExceptionGroup):
             return None
-        met.add(id(one))
         frames: list[TracebackType] = []
         found = one.__traceback__
         while found is not None and len(frames) <= MOST_FRAMES:
@@ -65,7 +63,7 @@ def _known(error: BaseException, is_short: bool) -> list[str] | None:
         first = ["Traceback (most recent call last):\n"] if frames else []
         only = traceback.TracebackException(type(one), one, one.__traceback__, limit=0, compact=True)
         parts[:0] = [*first, *texts, *only.format_exception_only(), between]
-        between = follows
+        between = DURING if one.__cause__ is None else CAUSED
     return parts
 
 
@@ -88,15 +86,6 @@ def chain_of(error: BaseException | None, has_hidden: bool = True) -> Iterator[B
         seen.add(id(error))
         yield error
         error = error.__cause__ or (error.__context__ if has_hidden or not error.__suppress_context__ else None)
-
-
-def _causes(error: BaseException) -> Iterator[tuple[BaseException, str]]:
-    """Yield an error and what it came from, each with the words that stand below the next one."""
-    found: BaseException | None = error
-    while found is not None:
-        cause = found.__cause__
-        yield found, DURING if cause is None else CAUSED
-        found = cause if cause is not None else None if found.__suppress_context__ else found.__context__
 
 
 def _text_of(frame: TracebackType) -> str:

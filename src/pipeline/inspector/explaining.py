@@ -10,7 +10,7 @@ from typing import NamedTuple
 from webob.exc import HTTPException
 
 from pipeline.explaining.candidates import Look, look_up
-from pipeline.explaining.causes import Cause, causes, lost_headers, of_zope, readers, set_twice
+from pipeline.explaining.causes import Cause, causes, lost_headers, of_zope, readers, set_twice, way_of
 from pipeline.explaining.recording import Record, named, path_of
 from pipeline.explaining.walking import Walk, walk_again
 from pipeline.http.error_pages import text_of
@@ -75,16 +75,10 @@ def walk_of(record: Record) -> Walked | None:
     For an error it was noted. For any other request the path is walked again now, on a request of its own that is
     closed at once: the view is not called, and nothing is committed.
     """
-    if record.zope_walk is not None and record.zope_walk.steps:
-        return Walked(record.zope_walk, None, False)
-    noted = Walked(
-        next((part.walk for part in record.parts if part.walk is not None), None),
-        next((part.look for part in reversed(record.parts) if part.look is not None), None),
-        False,
-    )
+    walk, look = way_of(record, record.parts)
     again = record.again
-    if noted.walk is not None or again is None or again.fields is None:
-        return noted if noted.look is not None or noted.walk is not None else None
+    if (walk is not None and walk.steps) or again is None or again.fields is None:
+        return Walked(walk, look, False) if walk is not None or look is not None else None
     element = again.step.element
     options = element.options if element is not None else {}
     environ = record.environ_at(again)
@@ -97,7 +91,6 @@ def walk_of(record: Record) -> Walked | None:
         if find_root is not None:
             request.root = find_root(request)
         walk = walk_again(request, named(again.fields), options)
-        look = noted.look
         if look is None and walk.error is None and request.views is not None:
             request.context, request.view_name = walk.end, walk.view_name
             look = look_up(request)

@@ -50,21 +50,15 @@ def say_read_only(path: str) -> None:
 
 def answer_of(app: Any, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes, BaseException | None]:
     """Return status, headers and body of an answer, and the exception that ended it, as a server meets it."""
-    started: list[Any] = ["500 Internal Server Error", []]  # the answer of a server to an exception
+    status, headers = "500 Internal Server Error", list[tuple[str, str]]()  # a server's answer to an exception
     blocks: list[bytes] = []
-
-    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-        started[:] = [status, headers]
-        return blocks.append
-
     escaped = None
     try:
-        body = app(environ, start_response)
+        status, headers, body, _ = Request(environ).call_application(app, catch_exc_info=True)
         try:
             blocks.extend(body)
         finally:
-            if hasattr(body, "close"):
-                body.close()
+            getattr(body, "close", bool)()
     except Exception as error:
         escaped = error
-    return started[0], started[1], b"".join(blocks), escaped
+    return status, headers, b"".join(blocks), escaped

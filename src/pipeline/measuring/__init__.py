@@ -1,1 +1,1 @@
-"""The measures of a request, and what hands them on: the log in JSON, Prometheus, OpenTelemetry."""
+"""The measures of a request, and what hands them on: Prometheus, OpenTelemetry."""

@@ -23,6 +23,7 @@ import secrets
 import sys
 from collections.abc import Iterator
 from time import perf_counter as clock
+from time import time
 from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -35,6 +36,7 @@ from pipeline.auth.keys import read_keys
 from pipeline.composition import element
 from pipeline.database import pools
 from pipeline.interfaces import Facts, Handler
+from pipeline.jobs import Queue
 from pipeline.measuring.measures import Measures, attempts, broken_stream, view_name
 from pipeline.request import Request
 from pipeline.response import Response
@@ -73,6 +75,15 @@ LIMIT = Gauge(
     ("database",),
     multiprocess_mode="livesum",
 )
+
+JOBS = Gauge(
+    "pipeline_jobs",
+    "Jobs in the queue, by state: due, tried again later, or failed too often (pipeline work --again).",
+    ("state",),
+    multiprocess_mode="mostrecent",
+)
+JOB_ATTEMPTS = Counter("pipeline_job_attempts", "Attempts at jobs, by outcome: done or failed.", ("job", "outcome"))
+"""The figures of jobs, which ``pipeline work`` tells: it has the queue open."""
 
 _observers: dict[tuple[Any, str], Any] = {}
 """By view and status, the function that counts a request. To look it up by labels would take a microsecond."""
@@ -116,6 +127,20 @@ def look_at_pools() -> None:
         CONNECTIONS.labels(usage.database, "idle").set(usage.idle)
         if usage.limit is not None:
             LIMIT.labels(usage.database).set(usage.limit)
+
+
+def look_at_jobs(queue: Queue) -> None:
+    """Note how many jobs of each state are in the queue."""
+    now = time()
+    dues = [stored.due for stored in queue.all()]
+    JOBS.labels("failed").set(dues.count(None))
+    JOBS.labels("later").set(sum(due is not None and due > now for due in dues))
+    JOBS.labels("due").set(sum(due is not None and due <= now for due in dues))
+
+
+def count_attempt(job: str, outcome: str) -> None:
+    """Count an attempt at a job."""
+    JOB_ATTEMPTS.labels(job, outcome).inc()
 
 
 class Running:

@@ -15,7 +15,6 @@ from time import time_ns
 from typing import Any
 
 from opentelemetry import context, metrics, propagate, trace
-from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from pipeline.http.tracebacks import LONGEST_TRACEBACK, shortened
@@ -44,20 +43,6 @@ duration = metrics.get_meter("wsgi-pipeline", version("wsgi-pipeline")).create_h
 tracer = trace.get_tracer("wsgi-pipeline", version("wsgi-pipeline"))
 
 
-class Headers(Getter[Mapping[str, Any]]):
-    """Reads the headers of a request for the propagators."""
-
-    def get(self, carrier: Mapping[str, Any], key: str) -> list[str] | None:
-        value = carrier.get(f"HTTP_{key.upper().replace('-', '_')}")
-        return None if value is None else [value]
-
-    def keys(self, carrier: Mapping[str, Any]) -> list[str]:
-        return [key[5:].lower().replace("_", "-") for key in carrier if key.startswith("HTTP_")]
-
-
-HEADERS = Headers()
-
-
 def traced(next: Handler) -> Handler:
     """Return a handler that begins the span of a request. ``end`` ends it, when the request is closed."""
 
@@ -66,7 +51,8 @@ def traced(next: Handler) -> Handler:
         if trace.get_current_span().get_span_context().is_valid:  # of a middleware outside, or of the server
             outer, kind = context.get_current(), SpanKind.INTERNAL
         else:
-            outer, kind = propagate.extract(environ, getter=HEADERS), SpanKind.SERVER
+            sent = {key[5:].lower().replace("_", "-"): environ[key] for key in environ if key[:5] == "HTTP_"}
+            outer, kind = propagate.extract(sent), SpanKind.SERVER
         method = method_of(environ)
         attributes = {**of_the_message(environ), **of_the_client(environ), "url.path": request.path_info_safe}
         measures.epoch = time_ns()

@@ -7,6 +7,7 @@ from typing import Any
 
 from webob.exc import HTTPException
 
+from pipeline.forms.converters import to_text
 from pipeline.forms.inputs import MISSING, inputs_of
 from pipeline.forms.models import ModelError
 from pipeline.http.redirects import redirect
@@ -86,7 +87,7 @@ class _Pages(Items):
 
     def store(self, context: Any, request: Any, response: Response) -> str | HTTPException:
         """Add an item."""
-        value, texts, problems = self.judge(request.form, {})
+        value, texts, problems = self.judge(request.form)
         if problems:
             response.status = 422
             return self.form(request, context, texts, problems)
@@ -100,7 +101,7 @@ class _Pages(Items):
     def change(self, context: Any, request: Any, response: Response) -> str | HTTPException:
         """Change an item, unless it was changed since the visitor has seen it. A field that the form does not have
         stays as it is: a page of the site shows some, and a later release may have more."""
-        value, texts, problems = self.judge(request.form, self.fields(context))
+        value, texts, problems = self.judge(request.form, context)
         is_late = request.form.get(VERSION) != self.version(context)
         if is_late or problems:
             response.status = 409 if is_late else 422
@@ -121,19 +122,21 @@ class _Pages(Items):
         self.remove(context)
         return redirect(self.url(request, container), 303)
 
-    def judge(
-        self, form: Mapping[str, Any], stored: Mapping[str, Any]
-    ) -> tuple[Any, dict[str, str], dict[str, list[str]]]:
+    def judge(self, form: Mapping[str, Any], item: Any = None) -> tuple[Any, dict[str, str], dict[str, list[str]]]:
         """Return the value of a form, the texts that were sent, and what is wrong by the names of the fields. The
-        name "" stands for the whole.
+        name "" stands for the whole. A field that comes back as the form has shown it stays as it is: its text may
+        not say all of it, as that of a list whose items have line breaks.
 
-        stored  the fields of the item that is changed; none of a new one
+        item  the item that is changed; None for a new one
         """
         texts = {one.name: one.text_of(form.get(one.name)) for one in self.inputs}
+        stored, shown = ({}, {}) if item is None else (self.fields(item), self.texts(item))
+        given = {name: to_text(one) for name, one in form.items() if isinstance(one, str)}
+        same = {name for name in stored if given.get(name) == to_text(shown[name])}
         value, problems = None, dict[str, list[str]]()
         try:
-            kept = {name: one for name, one in stored.items() if name not in form}
-            sent = {one.name: one.value_in(form) for one in self.inputs}
+            kept = {name: one for name, one in stored.items() if name not in form or name in same}
+            sent = {one.name: one.value_in(form) for one in self.inputs if one.name not in same}
             value = self.read(kept | {name: one for name, one in sent.items() if one is not MISSING})
         except ModelError as error:
             for place, rule in error.errors:

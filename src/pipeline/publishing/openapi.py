@@ -32,7 +32,7 @@ from pipeline.composition import element
 from pipeline.forms.arguments import arguments_of
 from pipeline.forms.models import IModels
 from pipeline.forms.upload import Upload
-from pipeline.http.accept import accepted
+from pipeline.http.encodings import accepted
 from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError
 from pipeline.options import resolve
 from pipeline.publishing.items import IItems

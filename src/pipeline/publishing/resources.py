@@ -196,7 +196,7 @@ def _describe(resources: Resources, path: str, file: File, current: bool, encodi
         CHECKED.update(found)
         answer.adopt(answer.status, found, answer.blocks)
         if path in resources.copies:
-            vary(answer)
+            vary(answer.headerlist)
         if CHECKED.issuperset(listed):  # else one of them is of this request alone
             resources.described[key] = answer.headerlist.copy()
     else:
@@ -241,7 +241,7 @@ def _serve_changed(
     if encoding:  # a newer copy has just replaced it
         response.headers["Content-Encoding"] = encoding
     if path in resources.copies:
-        vary(response)
+        vary(response.headerlist)
 
 
 class Folder(UserDict[str, Any]):

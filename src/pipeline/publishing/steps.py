@@ -41,27 +41,6 @@ def parse(path: str, max_segments: int) -> Path:
     return names, "/@" in path or "/+" in path, slashed
 
 
-def walk(request: Any, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
-    """Walk from an object over names that were checked. Return the last object and its kind.
-
-    If a name is not a step, it becomes ``request.view_name``, the names behind it become ``request.subpath``,
-    and VIEW stands in place of the kind. The hooks are called with each object but the first.
-    """
-    kind = known_kind(obj)
-    ahead = iter(names)
-    for name in ahead:
-        try:
-            obj = step(request, obj, kind, name)
-        except (LookupError, TypeError) as error:
-            if is_failure(error, obj):
-                raise
-            return obj, name_view(request, name, ahead)
-        kind = known_kind(obj)
-        if request.traversal_hooks and (added := call_hooks(request, obj)):
-            return walk(request, obj, chain(added, ahead))
-    return obj, kind
-
-
 def step(request: Any, obj: Any, kind: int, name: str) -> Any:
     """Take one step from an object of that kind, by a name that was checked. Raise LookupError if there is no such
     step, and _IsView if the name is marked as that of a view."""
@@ -80,6 +59,27 @@ def step(request: Any, obj: Any, kind: int, name: str) -> Any:
     if kind == CONTAINER:
         return obj[name]
     raise KeyError(name)
+
+
+def walk(request: Any, obj: Any, names: Iterable[str], step: Callable[..., Any] = step) -> tuple[Any, int]:
+    """Walk from an object over names that were checked. Return the last object and its kind.
+
+    If a name is not a step, it becomes ``request.view_name``, the names behind it become ``request.subpath``,
+    and VIEW stands in place of the kind. The hooks are called with each object but the first.
+    """
+    kind = known_kind(obj)
+    ahead = iter(names)
+    for name in ahead:
+        try:
+            obj = step(request, obj, kind, name)
+        except (LookupError, TypeError) as error:
+            if is_failure(error, obj):
+                raise
+            return obj, name_view(request, name, ahead)
+        kind = known_kind(obj)
+        if request.traversal_hooks and (added := call_hooks(request, obj)):
+            return walk(request, obj, chain(added, ahead), step)
+    return obj, kind
 
 
 def is_anywhere(request: Any, name: str) -> bool:

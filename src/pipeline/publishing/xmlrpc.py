@@ -66,7 +66,13 @@ def call(context: Any, request: Request, response: Response) -> bytes:
 
 
 class _Answer(xmlrpc.client.Marshaller):
-    """Writes an answer. It refuses objects, of which ``xmlrpc.client`` writes all attributes (S4)."""
+    """Writes an answer. It refuses objects, of which ``xmlrpc.client`` writes all attributes (S4), and times with a
+    zone, which it would drop."""
+
+    def dump_datetime(self, value: Any, write: Any) -> None:
+        if value.tzinfo is not None:
+            raise TypeError(f"{value} has a time zone: return it as text, or in the zone that the method names")
+        super().dump_datetime(value, write)
 
     def dump_instance(self, value: Any, write: Any) -> None:
         if type(value) not in xmlrpc.client.WRAPPERS:
@@ -74,7 +80,10 @@ class _Answer(xmlrpc.client.Marshaller):
         super().dump_instance(value, write)
 
 
-_Answer.dispatch = _Answer.dispatch | {"_arbitrary_instance": _Answer.dump_instance}  # type: ignore[assignment]
+_Answer.dispatch = _Answer.dispatch | {  # type: ignore[assignment]
+    "_arbitrary_instance": _Answer.dump_instance,
+    datetime: _Answer.dump_datetime,
+}
 
 
 def _written(text: str) -> bytes:

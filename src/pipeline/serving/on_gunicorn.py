@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
 
-from pipeline.interfaces import WSGIApp
 from pipeline.serving.choice import Choice, Load
 
 
 class Application(BaseApplication):  # type: ignore[misc]
     """The app of an ini, loaded by each worker: nothing that it opens is shared between processes (R12)."""
 
-    def __init__(self, settings: dict[str, Any], load: Callable[[], WSGIApp]) -> None:
-        self.settings = settings
-        self.load_app = load
+    def __init__(self, settings: dict[str, Any], load: Load) -> None:
+        self.settings, self.load = settings, load
         super().__init__()
 
     def load_config(self) -> None:
         for name, value in self.settings.items():
             self.cfg.set(name.lower(), value)
-
-    def load(self) -> WSGIApp:
-        return self.load_app()
 
 
 def serve(choice: Choice, listener: socket.socket | None, load: Load) -> None:

@@ -6,8 +6,11 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache, lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple, get_type_hints
+from warnings import catch_warnings
 
 from pipeline.attributes import AS_TEXT, names_of
 from pipeline.between import parsed
@@ -18,6 +21,9 @@ from pipeline.paste import Chain, Step
 from pipeline.request import OnFirstUse
 from pipeline.telling.secrets import is_secret, told_option
 from pipeline.telling.words import place_of, sentence, written
+
+GROUPS = ("paste.filter_factory", "paste.app_factory")
+"""The groups of entry points that have elements. Those of the second are ends of pipelines."""
 
 
 class Option(NamedTuple):
@@ -164,3 +170,21 @@ def holding(contract: Contract, contracts: Sequence[Contract]) -> Iterator[str]:
             rules.setdefault(("outside", reason), []).append(other.name)
     for (side, reason), names in rules.items():
         yield f"{side} {', '.join(names)}: {reason}"
+
+
+def loaded(point: EntryPoint) -> object:
+    """Load what is installed, without the warnings of packages that stand beside the elements."""
+    with catch_warnings(action="ignore"):
+        return point.load()
+
+
+@cache
+def providers(thing: str) -> str:
+    """Return the names of the installed elements that provide a thing, such as "zodb or sql"."""
+    found = []
+    for point in entry_points(group=GROUPS[0]):
+        with suppress(ImportError):
+            element = loaded(point)
+            if isinstance(element, Element) and thing in element.contract.provides:
+                found.append(point.name)
+    return " or ".join(sorted(found)) or f"an element that provides {thing!r}"

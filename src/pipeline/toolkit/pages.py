@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from zope.component import getGlobalSiteManager
-from zope.interface import Interface
+from zope.component import getGlobalSiteManager, getSiteManager
+from zope.interface import Interface, providedBy
 from zope.publisher.interfaces import IRequest
 from zope.publisher.interfaces.browser import IDefaultBrowserLayer
 from zope.security.checker import CheckerPublic, getCheckerForInstancesOf
@@ -67,6 +67,11 @@ def template_of(cls: Any) -> str:
     if getattr(bare_class(cls), "__module__", "") != "zope.browserpage.simpleviewclass":
         return ""
     return str(getattr(getattr(cls, "index", None), "filename", ""))
+
+
+def lookup(ob: Any, request: Any, wanted: Any, name: str = "") -> Any:
+    """Return the factory of the adapter, or view, that is registered for an object and a request of Zope."""
+    return getSiteManager().adapters.lookup((providedBy(ob), providedBy(request)), wanted, name)
 
 
 def called(factory: Any) -> str:

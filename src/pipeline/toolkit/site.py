@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from ZConfig.datatypes import stock_datatypes
 
 from pipeline.ini import Source
 from pipeline.interfaces import ConfigurationError, Facts
@@ -65,10 +68,12 @@ def options_of(application: Any, global_conf: Mapping[str, str], strings: Mappin
     return from_strings(Signature.of(_application), application.__name__, strings, source)
 
 
-def facts_of(zope_conf: str | None) -> Facts:
+def facts_of(zope_conf: str | None, longest_form: str = "") -> Facts:
     """Return what an operator must know of a zope.conf, without opening its databases; nothing if it is not valid.
 
     The names that have a path in its sections of storages are read, as ZConfig finds them.
+
+    longest_form  the limit of forms, as ZConfig reads it, if the zope.conf has no ``form-disk-limit``
     """
     try:
         text = Path(zope_conf or "").read_text("utf-8", "replace")
@@ -90,9 +95,14 @@ def facts_of(zope_conf: str | None) -> Facts:
                     alone = f"one process has {value} for itself. Several share a ZEO server (<zeoclient>)"
             elif name == "blob-dir":
                 writes.append(f"{value}/")
+            elif name == "form-disk-limit":
+                longest_form = value
             elif name == "server" and section == "zeoclient":
                 servers.append(value if ":" in value else f"localhost:{value}")
-    return Facts(writes=writes, servers=servers, one_process=alone)
+    max_body = None
+    with suppress(ValueError):  # there is no limit, or it is not valid
+        max_body = stock_datatypes["byte-size"](longest_form)
+    return Facts(writes=writes, servers=servers, one_process=alone, max_body=max_body)
 
 
 def expanded(text: str, defined: dict[str, str]) -> str:

@@ -32,9 +32,9 @@ from pipeline.options import resolve
 from pipeline.paste import Chain, Step, refuse_unadded
 from pipeline.rendering import with_render
 from pipeline.request import SAFE_METHODS
+from pipeline.telling.descriptions import providers
 from pipeline.telling.errors import in_one_line, is_ours
 from pipeline.telling.findings import Finding, Level, of_error, put_findings, put_json
-from pipeline.telling.installed import providers
 from pipeline.telling.words import place_of, written
 from pipeline.tools.shell import in_site
 
@@ -119,7 +119,7 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     for given, near in unread(chains, re.findall(r"(?m)^(\w++)[ \t]*+[=:]", text_of(path, "DEFAULT"))):
         where = f"{path}, section [DEFAULT], line {names.index(given) + 1}"
         findings.append(Finding.of("unread variable", where, name=given, near=near))
-    findings += of_sections(path, name)
+    findings += of_sections(path) if name is None else ()
     findings += of_indented(path)
     if chains:
         findings += of_switches(path, parse_variables(words))
@@ -149,20 +149,18 @@ def _words(path: Path, section: str) -> set[str]:
     return {word.partition("#")[2] or word for word in " ".join(lines).replace(",", " ").split()}
 
 
-def of_sections(path: Path, start: str | None) -> Iterator[Finding]:
+def of_sections(path: Path) -> Iterator[Finding]:
     """Yield the sections of an ini that no pipeline uses."""
     sections = sections_of(str(path))
     kinds = ("app", "application", "filter", "filter-app", "pipeline", "composite", "composit")
     ours = {section: section.partition(":") for section in sections if section.partition(":")[0] in kinds}
     names = {section: name.strip() or "main" for section, (_, _, name) in ours.items()}
-    reached = {"main", start, *starts(path)} if start is None else {start}
-    grown = True
-    while grown:
-        more = {word for section, name in names.items() if name in reached for word in _words(path, section)}
-        grown = not more <= reached
+    reached, more = set[str](), {"main", *starts(path)}
+    while not more <= reached:
         reached |= more
+        more = {word for section, name in names.items() if name in reached for word in _words(path, section)}
     for section, name in names.items():
-        if name not in reached and start is None:
+        if name not in reached:
             where = f"{path}, section [{section}], line {sections[section][0]}"
             yield Finding.of("unused section", where, section=section, name=name)
 

@@ -14,9 +14,8 @@ from pipeline.composition import Element
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import options_of, parser_of
 from pipeline.options import resolve
-from pipeline.telling.descriptions import added, read
+from pipeline.telling.descriptions import GROUPS, added, loaded, read
 from pipeline.telling.errors import in_one_line
-from pipeline.telling.installed import GROUPS, loaded
 from pipeline.telling.words import place_of, sentence, short
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from persistent.mapping import PersistentMapping
 
+from pipeline.declared import runs_nothing
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import make_importable, options_of, parser_of, split_name
 from pipeline.tools.shell import in_site
@@ -41,6 +42,9 @@ def steps_of(module: ModuleType) -> list[Callable[[Any], object]]:
         raise ConfigurationError(
             f"{module.__name__}: evolve_{missing} is missing. Steps have the numbers from 1 on"
         )
+    for number, step in found.items():
+        if reason := runs_nothing(step):
+            raise ConfigurationError(f"{module.__name__}: evolve_{number} {reason}")
     return [found[number] for number in sorted(found)]
 
 

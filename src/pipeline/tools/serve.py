@@ -69,7 +69,9 @@ def main(arguments: Sequence[str]) -> int:
         raise ModuleNotFoundError(name=choice.server)
     is_given = os.environ.get("LISTEN_PID") == str(os.getpid())  # the variables reach other processes, too
     if is_given:
-        listener = inherited_listener() if choice.server == "waitress" else None
+        if choice.server == "waitress" and (number := os.environ.get("LISTEN_FDS")) != "1":
+            raise ConfigurationError(f"systemd has opened {number} sockets, and waitress takes one: name one there")
+        listener = socket.socket(fileno=3) if choice.server == "waitress" else None  # opened by systemd (S18)
     else:
         listener = listen(choice)
         announce(choice, path)
@@ -153,13 +155,6 @@ def server_section(ini: Path, variables: dict[str, str]) -> tuple[str, dict[str,
         package = context.object.__name__
     settings = {key: str(value) for key, value in context.local_conf.items()}
     return package, settings
-
-
-def inherited_listener() -> socket.socket:
-    """Return the socket that systemd has opened for this process (S18)."""
-    if (number := os.environ.get("LISTEN_FDS")) != "1":
-        raise ConfigurationError(f"systemd has opened {number} sockets, and waitress takes one: name one there")
-    return socket.socket(fileno=3)
 
 
 def listen(choice: Choice) -> socket.socket | None:

@@ -30,10 +30,10 @@ from pipeline.options import on_demand
 from pipeline.tools.shell import INSIDE, in_site
 
 if TYPE_CHECKING:
-    from pipeline.measuring.jobs import count_attempt, look_at_jobs
+    from pipeline.measuring.metrics import count_attempt, look_at_jobs
 else:  # they need prometheus_client
-    count_attempt = on_demand("pipeline.measuring.jobs:count_attempt")
-    look_at_jobs = on_demand("pipeline.measuring.jobs:look_at_jobs")
+    count_attempt = on_demand("pipeline.measuring.metrics:count_attempt")
+    look_at_jobs = on_demand("pipeline.measuring.metrics:look_at_jobs")
 
 AT_ONCE = 20
 """Jobs of the queue that a worker looks at before it looks at the queue again."""

@@ -9,8 +9,7 @@ from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.response import Response
 from pipeline.toolkit.events import tell
-from pipeline.zope.failures import fail
-from pipeline.zope.request import ZopeRequest
+from pipeline.zope.request import ZopeRequest, fail
 from pipeline.zope.short import put_default_skin
 
 

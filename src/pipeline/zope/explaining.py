@@ -19,7 +19,7 @@ from AccessControl.ZopeSecurityPolicy import getRoles
 from Acquisition import aq_base, aq_chain, aq_inner, aq_parent
 from zExceptions import Forbidden, NotFound, Redirect, Unauthorized
 from zope.component import getSiteManager
-from zope.interface import Interface, providedBy
+from zope.interface import Interface
 from zope.publisher.interfaces import IPublishTraverse
 from zope.publisher.interfaces import NotFound as ToolkitNotFound
 from zope.traversing.interfaces import ITraversable
@@ -30,7 +30,7 @@ from ZPublisher.BeforeTraverse import __file__ as HOOK_FILE
 
 from pipeline.explaining.walking import Taken, Walk, near
 from pipeline.telling.words import kind_name, line_of_the_site, place_of, short
-from pipeline.toolkit.pages import bare_class, called, dotted, template_of
+from pipeline.toolkit.pages import bare_class, called, dotted, lookup, template_of
 
 log = logging.getLogger("pipeline.zope")
 
@@ -142,9 +142,8 @@ class Watcher:
         where = "zope_traverse"
         step = f"the step {name!r} from {short_of(ob)}"
         if isinstance(error, Forbidden):
-            remedy = "Decorate it with @zpublish if clients may call it."
-            if name[:1] == "_":
-                remedy = "A name in a path must not start with '_'."
+            hidden = "A name in a path must not start with '_'."
+            remedy = hidden if name[:1] == "_" else "Decorate it with @zpublish if clients may call it."
             place = place_of_view(getattr(ob, name, ob))
             return place, f"{step} is refused: {short(str(error), 300)}", remedy
         if isinstance(error, (KeyError, AttributeError, NotFound, ToolkitNotFound)):
@@ -253,17 +252,11 @@ def found_in(ob: Any, name: str, zope: Any) -> str:
     view = lookup(ob, zope, Interface, name)
     if view is not None:
         return f"a view: {called(view)}"
-    for above in aq_chain(aq_inner(ob))[1:]:
-        if name[:1] != "_" and hasattr(aq_base(above), name):
-            return f"acquired from {path_of(above)}"
-    for above in aq_chain(ob)[1:]:
-        if name[:1] != "_" and hasattr(aq_base(above), name):
-            return f"acquired from {path_of(above)}, which the path has passed"
+    for chain, how in (aq_chain(aq_inner(ob)), ""), (aq_chain(ob), ", which the path has passed"):
+        for above in chain[1:]:
+            if name[:1] != "_" and hasattr(aq_base(above), name):
+                return f"acquired from {path_of(above)}{how}"
     return GETITEM if hasattr(bare, "__getitem__") else NOTHING
-
-
-def lookup(ob: Any, zope: Any, wanted: Any, name: str = "") -> Any:
-    return getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), wanted, name)
 
 
 def others(name: str, ob: Any, zope: Any) -> Iterator[tuple[Any, str]]:

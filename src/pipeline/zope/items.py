@@ -17,6 +17,7 @@ from pipeline.auth.authentication import AuthRequest, quoted, refuse_odd
 from pipeline.auth.policy import UNDECLARED
 from pipeline.composition import Offers, element
 from pipeline.elements.authenticate import authorizer
+from pipeline.http.encodings import make_private
 from pipeline.interfaces import Facts, Handler, ISecurityPolicy
 from pipeline.names import checked
 from pipeline.publishing.steps import call_hooks, name_view, parse
@@ -122,6 +123,8 @@ def zope_items(next: Handler, *, realm: str = "Zope", max_segments: int = 128) -
         except HTTPUnauthorized as error:
             error.headers["WWW-Authenticate"] = header
             raise
+        if request.principal is not None:
+            make_private(response, unless_public=True)
 
     return Offers(zope_items, authorize=authorizer(SitePolicy, "deny"))
 

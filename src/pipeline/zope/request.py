@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from io import BytesIO, IOBase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zExceptions import HTTPException
+import webob
+from transaction.interfaces import TransientError
+from zExceptions import HTTPException, Unauthorized, upgradeException
 from zope.globalrequest import clearRequest, setRequest
 from zope.security.management import endInteraction
-from ZPublisher import pubevents
+from ZPublisher import WSGIPublisher, pubevents
+from ZPublisher.HTTPRequest import HTTPRequest
 from ZPublisher.HTTPResponse import WSGIResponse
 from ZPublisher.Iterators import IUnboundStreamIterator
 
@@ -23,12 +26,23 @@ from pipeline.toolkit.events import tell
 from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
 from pipeline.toolkit.requests import WalkedRequest, hide_pipeline, put, walk_of
 from pipeline.zope import short
-from pipeline.zope.failures import Failure, fail
 
 if TYPE_CHECKING:
     from pipeline.zope.explaining import Watcher
 else:  # only a request that is explained needs it
     Watcher = on_demand("pipeline.zope.explaining:Watcher")
+
+
+class Failure(NamedTuple):
+    """The outcome of an exception."""
+
+    exc_info: Any
+    again: bool
+    """True if another attempt is made."""
+    is_raised: bool
+    """True if no exception view has answered, so that the exception itself is the answer."""
+    is_thrown: bool = False
+    """True if a test wants to see the exception, so that no subscriber is told."""
 
 
 class ZopeRequest(WalkedRequest):
@@ -143,6 +157,49 @@ def set_server(answer: Any, environ: dict[str, Any]) -> None:
     answer._server_version = environ.get("SERVER_SOFTWARE")
 
 
+def fail(request: Any, error: Exception) -> Failure:
+    """Do what ``transaction_pubevents`` does with an exception, up to the abort."""
+    zope, answer = request.zope, request.zope_response
+    again = may_try_again(request, error)
+    exc_type, _ = upgradeException(error.__class__, None)
+    exc = error if isinstance(error, exc_type) else exc_type(str(error)).with_traceback(error.__traceback__)
+    exc_info = (exc_type, exc, exc.__traceback__)
+    if request.zope_watcher is not None:
+        request.zope_watcher.failed(exc)
+    if zope.environ.get("x-wsgiorg.throw_errors", False):
+        request.attempts_left = 0
+        return Failure(exc_info, False, True, True)
+    unauthorized = isinstance(exc, Unauthorized)
+    made = False
+    if not again:
+        request.attempts_left = 0
+        try:
+            made = WSGIPublisher._exc_view_created_response(exc, zope, answer)
+        except Exception:
+            made = False
+        if unauthorized:
+            exc.setRealm(answer.realm)
+            answer._unauthorized()
+            answer.setStatus(exc.getStatus())
+    tell(pubevents.PubBeforeAbort, zope, exc_info, again)
+    shown = made and not getattr(answer, "debug_exceptions", False)
+    return Failure(exc_info, again, again or not (unauthorized or shown))
+
+
+def may_try_again(request: Any, error: Exception) -> bool:
+    """Return whether another attempt is made. A request with an answer of its own is asked, too."""
+    if not request.judge(error).transient or not request.attempts_left:
+        return False
+    zope = request.zope
+    if (
+        request.call is not None
+        or type(zope).supports_retry is not HTTPRequest.supports_retry
+        or "retry_max_count" in vars(zope)
+    ):
+        return bool(isinstance(error, TransientError) and zope.supports_retry())
+    return True
+
+
 def put_answer(request: Any, response: Response) -> None:
     """Put what Zope's response has on ours."""
     answer = request.zope_response
@@ -166,14 +223,8 @@ def put_exception(request: Any, response: Response, error: Exception) -> None:
     """Answer with an HTTP exception as ``egg:Zope#httpexceptions`` does. Raise any other."""
     if not isinstance(error, HTTPException):
         raise error
-    found: list[Any] = []
-
-    def start_response(status: str, headers: Any, exc_info: Any = None) -> None:
-        found.extend((status, headers))
-
-    body = list(error(request.environ, start_response))
-    status, headers = found
-    put(response, status, headers, body)
+    status, headers, body = webob.Request(request.environ).call_application(error)
+    put(response, status, headers, list(body))
 
 
 def blocks_of(body: Any, request: Any) -> Any:

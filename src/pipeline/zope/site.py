@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import Zope2
 from zc.lockfile import LockError
-from ZConfig.datatypes import stock_datatypes
 from Zope2.Startup.run import make_wsgi_app
 
-from pipeline.interfaces import ConfigurationError, Facts
+from pipeline.interfaces import ConfigurationError
 from pipeline.toolkit.site import facts_of, load_once, loaded, need
-
-LONGEST_FORM = "1GB"
-"""The limit of Zope if its zope.conf has no ``form-disk-limit``."""
 
 
 def load(zope_conf: str, global_conf: Mapping[str, str] | None = None) -> Any:
@@ -49,12 +43,5 @@ def database(zope_conf: str | None = None) -> Any:
     return need(loaded() or getattr(Zope2, "DB", None), "zope_publisher")
 
 
-def site_facts(zope_conf: str | None) -> Facts:
-    """Return what an operator must know of a site: that of its zope.conf, and the longest form that Zope takes."""
-    facts = facts_of(zope_conf)
-    try:
-        text = Path(zope_conf or "").read_text("utf-8", "replace")
-        found = re.findall(r"(?mi)^[ \t]*form-disk-limit[ \t]+(\w+)[ \t]*$", text)
-        return replace(facts, max_body=stock_datatypes["byte-size"](found[-1] if found else LONGEST_FORM))
-    except (OSError, ValueError):  # the file is not there, or is not valid
-        return facts
+site_facts = partial(facts_of, longest_form="1GB")
+"""Returns what an operator must know of a site, with the limit of forms that Zope has if its zope.conf has none."""

@@ -34,7 +34,7 @@ def ztk_authenticate(next: Handler) -> Handler:
     def ztk_authenticate(request: ZopeRequest, response: Response) -> None:
         zope = request.zope
         zope.processInputs()
-        if request.ways.begin:
+        if "begin" in request.ways:
             begin(request, zope)
         else:
             zope.publication.beforeTraversal(zope)

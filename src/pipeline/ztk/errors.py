@@ -50,7 +50,7 @@ def ztk_errors(next: Handler, *, handle_errors: bool = True) -> Handler:
         except Exception as error:
             handles = request.environ.get("wsgi.handleErrors", handle_errors)
             transient = request.judge(error).transient
-            if request.ways.errors:
+            if "errors" in request.ways:
                 if transient and may_try_again(request):
                     raise
                 answer_as_zope(request, cause(error))
@@ -82,7 +82,7 @@ def ask_publication(request: ZopeRequest, handles: bool) -> None:
 
 def may_try_again(request: ZopeRequest) -> bool:
     """Return whether another attempt may be made. A request class of the application is asked, too."""
-    if not request.ways.retries and not request.zope.supportsRetry():
+    if "retries" not in request.ways and not request.zope.supportsRetry():
         request.attempts_left = 0
     return bool(request.attempts_left) and not request.outcome
 

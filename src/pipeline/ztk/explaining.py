@@ -9,8 +9,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from zope.component import getSiteManager
-from zope.interface import providedBy
 from zope.publisher.interfaces import IPublishTraverse, NotFound
 from zope.publisher.interfaces.browser import IBrowserPublisher
 from zope.security.checker import CheckerPublic, selectChecker
@@ -21,7 +19,7 @@ from zope.traversing.namespace import nsParse
 
 from pipeline.explaining.walking import Taken, Walk, near
 from pipeline.telling.words import place_of, short
-from pipeline.toolkit.pages import bare_class, called, dotted
+from pipeline.toolkit.pages import bare_class, called, dotted, lookup
 
 
 def watch(walk: Walk, request: Any) -> Any:
@@ -56,7 +54,7 @@ class _Watcher:
         return found
 
     def getDefaultTraversal(self, request: Any, ob: Any) -> Any:
-        by = "itself" if IBrowserPublisher.providedBy(ob) else called(self.adapter(ob, IBrowserPublisher))
+        by = "itself" if IBrowserPublisher.providedBy(ob) else called(lookup(ob, self.request, IBrowserPublisher))
         found, names = self.call("getDefaultTraversal", ob, "(default view)", f"the default view, by {by}")
         if names:
             self.walk.default = f"default view of {short(bare(ob))}, by {by}"
@@ -90,13 +88,10 @@ class _Watcher:
         """Return what answers a step from an object."""
         space, _ = nsParse(name)
         if space:
-            return f"the namespace {space}: {called(self.adapter(ob, ITraversable, space))}"
+            return f"the namespace {space}: {called(lookup(ob, self.request, ITraversable, space))}"
         if IPublishTraverse.providedBy(ob):
             return f"{type(bare(ob)).__qualname__}.publishTraverse"
-        return f"IPublishTraverse adapter {called(self.adapter(ob, IPublishTraverse))}"
-
-    def adapter(self, ob: Any, wanted: Any, name: str = "") -> Any:
-        return getSiteManager().adapters.lookup((providedBy(ob), providedBy(self.request)), wanted, name)
+        return f"IPublishTraverse adapter {called(lookup(ob, self.request, IPublishTraverse))}"
 
 
 def cause_of(error: BaseException, watcher: _Watcher) -> tuple[str, str, str]:

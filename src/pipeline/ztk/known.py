@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from zope.app.publication.browser import BrowserPublication
 from zope.app.publication.http import BaseHTTPPublication
@@ -34,13 +34,27 @@ ERRORS = ("handleException", "beginErrorHandlingTransaction", "_logErrorWithErro
 HTTP_REQUEST: Chain = (HTTPRequest, BaseRequest)
 BROWSER_REQUEST: Chain = (BrowserRequest, HTTPRequest, BaseRequest)
 
-HOOKS = frozenset(
-    {
-        *("proxy", "beforeTraversal", "callTraversalHooks", "openedConnection", "getApplication", "traverseName"),
-        *("afterCall", "annotateTransaction", *ERRORS),
-    }
-)
-"""The hooks of a publication that have a short way. One that stands on a publication itself is called."""
+PUBLICATION: dict[str, dict[str, tuple[Chain, ...]]] = {
+    "begin": {"beforeTraversal": (ZOPE,)},
+    "application": {"proxy": (ZOPE,), "getApplication": (ZOPE, GROK), "openedConnection": (ZOPE,)},
+    "steps": {"callTraversalHooks": (ZOPE,)},
+    "names": {"proxy": (ZOPE,), "traverseName": (ZOPE, GROK)},
+    # No commit where nothing has joined gains 3 % of a template.
+    "after_call": {"afterCall": (ZOPE, BROWSER), "annotateTransaction": (ZOPE, ANNOTATES)},
+    "errors": {**dict.fromkeys(("proxy", *ERRORS), (ZOPE,)), "annotateTransaction": (ZOPE, ANNOTATES)},
+}
+"""The short ways by name, each with the hooks of a publication that it replaces, and the classes that may define
+them. A hook that stands on a publication itself is called."""
+REQUEST: dict[str, dict[str, tuple[Chain, ...]]] = {
+    "steps": dict(
+        dict.fromkeys(("setTraversalStack", "getTraversalStack"), ((BaseRequest,),)),
+        traverse=(HTTP_REQUEST, BROWSER_REQUEST),
+    ),
+    "browser": dict.fromkeys(("traverse",), (BROWSER_REQUEST,)),
+    "retries": {**dict.fromkeys(("supportsRetry", "retry"), (HTTP_REQUEST,)), "retry_max_count": ((HTTPRequest,),)},
+}
+"""The hooks of a request that a short way replaces."""
+HOOKS = frozenset[str]().union(*PUBLICATION.values())
 
 
 def chain(cls: type, name: str) -> Chain:
@@ -48,65 +62,33 @@ def chain(cls: type, name: str) -> Chain:
     return tuple(base for base in cls.__mro__ if name in vars(base) and base is not object)
 
 
-class Ways(NamedTuple):
-    """Which hooks of a publication and a request may take the short way."""
-
-    begin: bool
-    """``beforeTraversal``"""
-    application: bool
-    """``getApplication`` and ``openedConnection``"""
-    steps: bool
-    """``BaseRequest.traverse`` with ``callTraversalHooks``"""
-    names: bool
-    """``traverseName``"""
-    browser: bool
-    """``BrowserRequest.traverse``"""
-    after_call: bool
-    """``afterCall`` and ``annotateTransaction``. No commit where nothing has joined gains 3 % of a template"""
-    errors: bool
-    """``handleException``, and what it calls"""
-    retries: bool
-    """``supportsRetry``, ``retry`` and ``retry_max_count``"""
-    without_proxies: bool
-    """True if the publication is one of Grok's, which takes security proxies off."""
-    without_body: bool
-    """True if ``afterCall`` takes the body away for HEAD."""
-
-
-NOTHING: frozenset[str] = frozenset()
-NONE = Ways(*[False] * len(Ways._fields))
+Ways = frozenset[str]
 
 
 def _ways(publication: type, request: type, own: frozenset[str]) -> Ways:
-    """Return which hooks of two classes are those that Zope ships. The publication itself has others of its own."""
+    """Return the short ways that two classes allow: their hooks are those that Zope ships.
 
-    def known(name: str, *chains: Chain) -> bool:
-        return name not in own and chain(publication, name) in chains
+    own  the hooks that the publication itself has
 
-    walks = all(chain(request, name) == (BaseRequest,) for name in ("setTraversalStack", "getTraversalStack"))
-    plain = known("proxy", ZOPE)
-    steps = chain(request, "traverse")
-    return Ways(
-        begin=known("beforeTraversal", ZOPE),
-        application=plain and known("getApplication", ZOPE, GROK) and known("openedConnection", ZOPE),
-        steps=walks and steps in (HTTP_REQUEST, BROWSER_REQUEST) and known("callTraversalHooks", ZOPE),
-        names=plain and known("traverseName", ZOPE, GROK),
-        browser=steps == BROWSER_REQUEST,
-        after_call=known("afterCall", ZOPE, BROWSER) and known("annotateTransaction", ZOPE, ANNOTATES),
-        errors=plain
-        and all(known(name, ZOPE) for name in ERRORS)
-        and known("annotateTransaction", ZOPE, ANNOTATES),
-        retries=chain(request, "supportsRetry") == chain(request, "retry") == HTTP_REQUEST
-        and chain(request, "retry_max_count") == (HTTPRequest,),
-        without_proxies=issubclass(publication, ZopePublicationSansProxy),
-        without_body=issubclass(publication, BrowserPublication),
-    )
+    Beside them ``without_proxies`` is there for a publication of Grok's, which takes security proxies off, and
+    ``without_body`` if ``afterCall`` takes the body away for HEAD.
+    """
+    found = {"without_proxies"} if issubclass(publication, ZopePublicationSansProxy) else set()
+    found |= {"without_body"} if issubclass(publication, BrowserPublication) else set()
+    for way in PUBLICATION | REQUEST:
+        of_publication, of_request = PUBLICATION.get(way, {}), REQUEST.get(way, {})
+        if (
+            own.isdisjoint(of_publication)
+            and all(chain(publication, hook) in chains for hook, chains in of_publication.items())
+            and all(chain(request, hook) in chains for hook, chains in of_request.items())
+        ):
+            found.add(way)
+    return frozenset(found)
 
 
 def ways_of(publication: Any, request: Any) -> Ways:
-    """Return which hooks of a publication and a request are those that Zope ships."""
-    own = NOTHING if HOOKS.isdisjoint(vars(publication)) else HOOKS.intersection(vars(publication))
-    return ways(type(publication), type(request), own)
+    """Return the short ways that a publication and a request allow."""
+    return ways(type(publication), type(request), HOOKS.intersection(vars(publication)))
 
 
 ways: Callable[[Any, Any, Any], Ways] = lru_cache(maxsize=256)(_ways)

@@ -36,9 +36,9 @@ def ztk_publisher(*, zope_conf: str | None = None) -> Offers:
         answer = zope.response
         if result is not answer:
             answer.setResult(result)
-        if not request.ways.after_call:
+        if "after_call" not in request.ways:
             publication.afterCall(zope, request.published)
-        elif request.ways.without_body and zope.method == "HEAD":
+        elif "without_body" in request.ways and zope.method == "HEAD":
             answer.setResult("")
 
     return Offers(ztk_publisher, annotate=annotate)

@@ -21,7 +21,7 @@ from pipeline.response import Response
 from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
 from pipeline.toolkit.requests import WalkedRequest, hide_pipeline, put, walk_of
 from pipeline.toolkit.site import loaded
-from pipeline.ztk.known import NONE, Ways, ways_of
+from pipeline.ztk.known import Ways, ways_of
 from pipeline.ztk.urls import shorten
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
                 if attempt > 1:
                     zope._retry_count = attempt - 1
             request.zope = zope
-            ways = NONE
+            ways: Ways = frozenset()
             try:
                 walk = walk_of(request)
                 publication = zope.publication if walk is None else watch(walk, zope)
                 ways = request.ways = ways_of(publication, zope)
-                if not ways.retries and attempt == 1 and request.attempts_left:
+                if "retries" not in ways and attempt == 1 and request.attempts_left:
                     request.attempts_left = sys.maxsize  # ztk_errors asks supportsRetry
                 try:
                     next(request, response)
@@ -98,7 +98,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
                     publication.endRequest(zope, request.published)
                 put_answer(request, response, zope)
             except Exception as error:
-                if not ways.retries and request.attempts_left and request.judge(error).transient:
+                if "retries" not in ways and request.attempts_left and request.judge(error).transient:
                     retried[request] = zope.retry()
                     hide_pipeline(getattr(retried[request], "_environ", environ), environ)
                 raise

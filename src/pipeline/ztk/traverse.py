@@ -63,12 +63,12 @@ def ztk_traverse(next: Handler) -> Handler:
         zope = request.zope
         ways = request.ways
         publication = zope.publication
-        if ways.application and "zodb_connection" in request.pipeline.names:
+        if "application" in ways and "zodb_connection" in request.pipeline.names:
             root = root_folder(request, zope, publication, ways)
         else:
             root = publication.getApplication(zope)
         request.published = root
-        if ways.steps:
+        if "steps" in ways:
             found = walk(zope, publication, ways, root)
         else:
             found = zope.traverse(root)
@@ -90,7 +90,7 @@ def root_folder(request: Any, zope: Any, publication: Any, ways: Ways) -> Any:
     folder = connection.root().get(publication.root_name)
     if folder is None:
         raise SystemError("Zope Application Not Found")
-    return folder if ways.without_proxies else ProxyFactory(folder)
+    return folder if "without_proxies" in ways else ProxyFactory(folder)
 
 
 def walk(zope: Any, publication: Any, ways: Ways, root: Any) -> Any:
@@ -103,7 +103,7 @@ def walk(zope: Any, publication: Any, ways: Ways, root: Any) -> Any:
     if suffix:
         zope._traversal_stack = suffix
         found = walk_stack(zope, publication, ways, found)
-    if not ways.browser:
+    if "browser" not in ways:
         return found
     if suffix:  # of a ``:method``: it has no default view, and relative links need to know where it is
         put_base(zope)
@@ -224,7 +224,7 @@ def walk_stack(zope: Any, publication: Any, ways: Ways, found: Any) -> Any:
     """Return what ``BaseRequest.traverse`` finds: take each step, and tell of each object that is reached."""
     stack = zope._traversal_stack
     names = zope._traversed_names
-    step = quick_step if ways.names else hook_step
+    step = quick_step if "names" in ways else hook_step
     tells_all = not are_usual()
     before = None
     while True:
@@ -239,7 +239,7 @@ def walk_stack(zope: Any, publication: Any, ways: Ways, found: Any) -> Any:
         before = bare
         name = stack.pop()
         names.append(name)
-        found = step(zope, publication, ways.without_proxies, found, name, here)
+        found = step(zope, publication, "without_proxies" in ways, found, name, here)
 
 
 def arrive(zope: Any, publication: Any, ob: Any, here: Kind, tells_all: bool) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from pipeline import Request, Response, redirect, render
 from pipeline.auth.authentication import AuthRequest
 from pipeline.elements.session import SessionRequest
-from pipeline.http.accept import accepted
+from pipeline.http.encodings import accepted
 from pipeline.publishing.jinja import environment
 from pipeline.publishing.resources import Resources
 from pipeline_demo.models import Counter, Document, File, Folder, Item
