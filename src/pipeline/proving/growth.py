@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import threading
+import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -64,7 +65,8 @@ class Memory:
         for cache in self.caches:
             cache.cache_clear()
         for thing, content in self.containers:
-            thing.clear()
+            with warnings.catch_warnings(action="ignore", category=ResourceWarning):  # it may end an open file
+                thing.clear()
             if isinstance(thing, dict):
                 dict.update(thing, content)  # that of a Counter adds
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from http import HTTPStatus
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.proving.links import CHANGED, DEAD, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
-from pipeline.proving.values import FILES, MARK, SCRIPT, is_markup
+from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
 from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OF_FORM, OWN, Asked, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
@@ -172,11 +173,16 @@ class Explorer:
         if self.user in self.refused.get(kind, ()) and kind in self.welcome and self.random.random() < 0.8:
             self.user = self.random.choice(self.welcome[kind])
         self.rate = self.random.choice(RATES)
-        return with_values(request, self.value)._replace(user=self.user)
+        shapes = SHAPES if request.kind == JSON and kind not in self.welcome else ()
+        return with_values(request, partial(self.value, shapes))._replace(user=self.user)
 
-    def value(self, old: Any) -> Any:
-        """Return the value of a field, or another one of its type. A word of ours becomes one that can be found."""
+    def value(self, shapes: Sequence[Any], old: Any) -> Any:
+        """Return the value of a field, or another one of its type. A word of ours becomes one that can be found.
+
+        shapes  values of the types that it may have, if that is not known
+        """
         token = f"prove{self.number}q{self.random.randrange(3)}"
+        old = self.random.choice(shapes) if shapes else old
         if self.random.random() >= self.rate or isinstance(old, (bool, list, dict, type(None))):
             return token if old == "prove" else old
         if isinstance(old, tuple):
@@ -202,6 +208,8 @@ class Explorer:
             kind = request.alike
             self.last = self.asked[kind] = run.views[-1] if run.views else None
             if run.is_acknowledged:
+                if kind not in self.welcome and request.kind == JSON:  # the types of its fields are known now
+                    self.learn(with_values(request, lambda old: "prove" if TOKEN.fullmatch(str(old)) else old))
                 self.welcome.setdefault(kind, []).append(run.user or NOBODY)
             elif run.status in REFUSED:
                 self.refused.setdefault(kind, set()).add(run.user or NOBODY)
