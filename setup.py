@@ -207,6 +207,7 @@ setup(
         "pipeline.telling": ["*.toml", "templates/*"],
         # What `pipeline prove` asks database servers.
         "pipeline.staging": ["*.toml"],
+        "pipeline.proving": ["*.toml"],
         "pipeline.adopting": ["*.toml"],
         "pipeline.checking": ["*.toml"],
         "pipeline.explaining": ["*.toml"],

@@ -191,6 +191,12 @@ def enter(notes: Notes, request: Request, password: str = "") -> str:
     return "nobody enters"
 
 
+@view(context=Notes, name="knock", methods=("POST",), permission=PUBLIC)
+def knock(notes: Notes, request: Request, password: str = "") -> str:
+    logging.getLogger("notes").info("%r is at the door", password)
+    return "no one opens"
+
+
 @view(context=Notes, name="search", methods=("POST",), permission=PUBLIC)
 def search(notes: Notes, request: Request, text: str = "") -> str:
     """Go to the end of the text from each bracket in it."""

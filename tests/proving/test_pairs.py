@@ -178,25 +178,6 @@ def test_the_shortest_sequence_has_the_same_finding() -> None:
     assert explorer.shortest(steps, "lost") == [steps[1], steps[3]]
 
 
-@pytest.mark.parametrize(
-    ("then", "now", "is_told"),
-    [((200, 200), (200, 200), False), ((200, 200), (200, 409), True), ((200, 200), (200, 429), False)],
-)
-def test_a_sequence_is_answered_alike(then: tuple[int, ...], now: tuple[int, ...], is_told: bool) -> None:
-    """A limit of requests counts those of the first time."""
-    site: Any = Broken()
-    explorer = Explorer(site, [], ["ann"])
-    made: list[list[Any]] = [[SimpleNamespace(status=status, body=b"") for status in both] for both in (then, now)]
-    explorer.runs = made[0]
-
-    def run(steps: Any) -> list[str]:
-        explorer.runs = made[1]
-        return []
-
-    explorer.run = run  # type: ignore[method-assign]
-    assert bool(list(explorer.again([Asked("GET", "/"), Asked("GET", "/")]))) is is_told
-
-
 def test_only_what_changes_something_has_the_header_of_a_body() -> None:
     first, second = steps_from("- GET /a then ann POST /b q=1")
     assert (first.headers, first.user, second.user) == ((), "", "ann")

@@ -163,7 +163,7 @@ def test_the_fixture_fails_the_test(ini: Callable[..., str], prove: Callable[...
 
 
 def test_too_few_views_fail_the_test(ini: Callable[..., str], prove: Callable[..., Proof]) -> None:
-    with pytest.raises(AssertionError, match="of 19 views are tried"):
+    with pytest.raises(AssertionError, match="of 20 views are tried"):
         prove(ini(), cover=2.0).faults(kinds=["exit"])
 
 
@@ -217,7 +217,7 @@ def test_the_newest_request_of_each_view_and_status_of_a_log(ini: Callable[..., 
 
 def test_every_view_is_tried(ini: Callable[..., str]) -> None:
     with Proof(ini()).loaded() as proof:
-        assert (proof.report.tried, proof.report.views, proof.report.untried) == (19, 19, [])
+        assert (proof.report.tried, proof.report.views, proof.report.untried) == (20, 20, [])
         added = next(one for one in proof.requests if one.url == "/@@add")
         assert (added.source, added.body) == ("a form of /", b"text=prove")
 
@@ -235,7 +235,7 @@ def test_the_command_says_what_it_found(ini: Callable[..., str], capsys: pytest.
     path = ini(SWALLOWING)
     assert main(["prove", path, "--view", "plain"]) == 1
     said = capsys.readouterr().out
-    assert said.startswith(f"19 of 19 views of {path} are tried\nfaults: 1 request, ")
+    assert said.startswith(f"20 of 20 views of {path} are tried\nfaults: 1 request, ")
     [replay] = [line.strip() for line in said.splitlines() if "--replay" in line and "not stored" not in line][:1]
     words = replay.removeprefix("pipeline ").split(" ", 3)
     assert main([*words[:3], words[3].strip("'")]) == 1
@@ -281,7 +281,7 @@ def test_json_and_junit(ini: Callable[..., str], tmp_path: Path, capsys: pytest.
     assert main(["prove", ini(SWALLOWING), *arguments]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["findings"][0]["rule"] == "R1"
-    assert told["views"] == {"all": 19, "tried": 19, "untried": [], "succeeded": 19}
+    assert told["views"] == {"all": 20, "tried": 20, "untried": [], "succeeded": 20}
     suite = ElementTree.parse(junit).getroot()
     assert suite.get("failures") == str(len(told["findings"]))
     assert [case.get("name") for case in suite] == ["views tried", "POST /@@plain"]

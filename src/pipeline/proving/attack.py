@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import cycle
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 from unittest import mock
 from urllib.parse import quote, urlsplit
@@ -15,7 +17,6 @@ from zope.interface import Interface
 
 from pipeline.interfaces import PUBLIC
 from pipeline.proving import values
-from pipeline.proving.corpus import OF_FORM
 from pipeline.proving.links import CHANGED, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
@@ -24,6 +25,7 @@ from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, Tags, of_this_s
 from pipeline.staging.runs import LONGEST, Run
 from pipeline.staging.site import Site, quiet
 from pipeline.telling.secrets import is_secret
+from pipeline.telling.words import is_of_the_site
 from pipeline.views import View
 
 ELSEWHERE = "http://elsewhere.example"
@@ -77,8 +79,8 @@ def attacks(site: Site, request: Asked, own: Run, users: Sequence[str] = ()) -> 
     if not request.is_safe:  # a URL is in every log
         yield from with_a_secret(site, request, view)
         yield from with_other_words(site, request)
-    for longer in long_values(request, view):
-        yield from growing(site, longer)
+    for shorter, longer in long_values(request, view):
+        yield from growing(site, shorter, longer)
 
 
 def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
@@ -99,32 +101,32 @@ def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[st
 
 
 def open_to_others(site: Site, request: Asked, own: Run, users: Sequence[str]) -> Iterator[tuple[str, Asked]]:
-    """Ask as others for what belongs to one, send a form as those whose page does not have it, and follow the links
-    to further views of an object whose own page is refused to them. Yield what is wrong, or "", with the request.
+    """Ask as others for what belongs to one, send a form as those whose page does not have it, and ask for a
+    further page of an object as those to whom its own is refused. Yield what is wrong, or "", with the request.
 
     own    the run that has told whose it is
     users  further users, who may do nothing with what is another one's
     """
-    page = Asked("GET", request.source.removeprefix(OF_FORM))
-    # with headers of --user, the cookies of its page may be those of a login
-    is_of_page = page.url != request.source and own.is_acknowledged and not (request.is_safe or site.headers)
-    begin = f"{urlsplit(request.url).path.rstrip('/')}/"
-    below = [one for one in leading(site, request, own) if one.is_safe and one.url.startswith(begin)]
-    names = {row[3]: row[2].partition(" ")[2] for row in site.views if row[0] not in (None, Interface)}
+    above, _, name = request.url.partition("?")[0].rpartition("/@@")
+    of_objects = [row[3] for row in site.views if row[0] not in (None, Interface)]
+    is_further = request.is_safe and name and above and own.user and own.views and own.views[0] in of_objects
+    # with headers of --user, the cookies of the page of a form may be those of a login
+    page = Asked("GET", above if is_further else "" if site.headers or request.is_safe else request.page)
+    is_shown = page.url and own.is_acknowledged and site.afresh(page).is_acknowledged
+    does = "sees what only a page that is refused to him leads to"
+    does = does if is_further else "sends a form that the page does not show to him"
     for user in dict.fromkeys((STRANGER, NOBODY, *users)):
         tried, others, who = request._replace(user=user), page._replace(user=user), user or "an anonymous visitor"
         if own.owners and user not in own.owners:
             yield is_open(site, own.owners, site.afresh(tried)), tried
-        elif is_of_page and user not in (own.user or NOBODY, STRANGER):
-            shown = leading(site, others, site.afresh(others))
-            is_shown = any((one.method, one.url) == request[:2] for one in shown)
-            is_stored = not is_shown and site.afresh(tried).is_acknowledged and site.has_stored
-            yield (f"S1: {who} sends a form that the page does not show to him" if is_stored else ""), tried
-        if below and own.user and begin != "/" and site.afresh(tried).status in REFUSED:
-            for link in (one._replace(user=user) for one in below):
-                run, name = site.afresh(link), urlsplit(link.url).path.removeprefix(begin).removeprefix("@@")
-                is_seen = run.status == 200 and name in [names.get(view) for view in run.views]
-                yield (f"S1: {who} sees what only a page that is refused to him leads to" if is_seen else ""), link
+        elif is_shown and user != (own.user or NOBODY) and (is_further or user != STRANGER):
+            shown = site.afresh(others)
+            has_form = any((one.method, one.url) == request[:2] for one in leading(site, others, shown))
+            is_left_out = shown.status in REFUSED if is_further else not has_form
+            run = site.afresh(tried)
+            is_done = run.status == 200 and run.views == own.views if is_further else run.is_acknowledged
+            is_wrong = is_left_out and is_done and (is_further or site.has_stored)
+            yield (f"S1: {who} {does}" if is_wrong else ""), tried
 
 
 def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
@@ -141,8 +143,8 @@ def with_hostile_values(site: Site, request: Asked, view: View | None) -> Iterat
     """Ask with values that would be markup, an address, or a line of a header."""
     bodies = [request._replace(body=body) for body in BODIES] if request.kind == JSON else []
     hostile = (*HOSTILE, f"{ELSEWHERE}/", ELSEWHERE[5:], *PATHS, *OTHERS.get(request.kind, ()))
-    form = request.source.removeprefix(OF_FORM)  # a visitor goes back to its page, and may see what he has stored
-    back = [Asked("GET", form, user=request.user)] if form != request.source else []
+    # a visitor goes back to its page, and may see what he has stored
+    back = [Asked("GET", request.page, user=request.user)] if request.page else []
     for tried in (*bodies, *(tried for value in hostile for tried in with_value(request, view, value))):
         run = site.afresh(tried)
         target = urlsplit(run.header("Location"))
@@ -163,43 +165,29 @@ def with_hostile_values(site: Site, request: Asked, view: View | None) -> Iterat
 
 
 def with_other_words(site: Site, request: Asked) -> Iterator[tuple[str, Asked]]:
-    """Send a form with new words, all at once or else one at a time, and look for each in what is stored and on the
-    page of the form."""
-    page = request.source.removeprefix(OF_FORM)
+    """Send a form with other words and dates, and look for each in what is stored and on the page of the form."""
     old = dict(request.fields)
-    new = {name: other(value, number) for number, (name, value) in enumerate(old.items()) if not is_secret(name)}
-    changed = {name: value for name, value in new.items() if value != old[name] and name not in request.tokens}
-    for sent in (changed, *({name: value} for name, value in changed.items() if len(changed) > 1)):
-        tried = request.with_fields([*{**old, **sent}.items()])
-        run = site.afresh(tried)
-        if not (run.is_acknowledged and site.has_stored):
-            continue
-        left = repr(site.copies.values()).casefold()
-        form: dict[str, Any] = {}
-        limited: set[str | None] = set()
-        if page != request.source:
-            asked = Asked("GET", page, user=request.user)
-            shown = site.ask(asked)
-            left += shown.body.decode("utf-8", "replace").casefold()
-            limited = {given.get("name") for _, given in Tags(shown.body).found if "maxlength" in given}
-            form = next((dict(one.fields) for one in leading(site, asked, shown) if one[:2] == request[:2]), {})
-        is_edited = any(value in form.get(name, "") for name, value in sent.items())
-        for name, value in sent.items():
-            is_old = form.get(name) == old[name] and (is_edited or old[name] not in (*EXAMPLES.values(), "prove"))
-            if value not in left and value.isalpha() and value[:9] in left and name not in limited:
-                yield f"the field {name!r} is cut, and answered {run.status}: it had {len(value)} letters", tried
-            elif value not in left and is_old:
-                yield f"the field {name!r} is dropped, and answered {run.status}", tried
-        if len(sent) == len(changed):
-            return
-    yield "", request
-
-
-def other(old: Any, number: int) -> Any:
-    """Return another word, or another date, for a field that has one; else the same value."""
-    is_word = isinstance(old, str) and "prove" in old.split()
-    word = f"prove{'abcdefghij'[number % 10] * 35}"
-    return word if is_word else ANOTHER_DAY if old == EXAMPLES["date"] else old
+    free = [name for name in old if not is_secret(name) and name not in request.tokens]
+    letters = dict(zip(free, cycle(ascii_lowercase), strict=False))
+    new = {name: f"prove{letters[name] * 35}" for name in free if "prove" in str(old[name]).split()}
+    new |= {name: ANOTHER_DAY for name in free if old[name] == EXAMPLES["date"]}
+    tried = request.with_fields([*{**old, **new}.items()])
+    run = site.afresh(tried)
+    if not (new and run.is_acknowledged and site.has_stored):
+        return
+    left = repr(site.copies.values())
+    page = Asked("GET", request.page, user=request.user)
+    shown = site.ask(page) if page.url else Run()
+    left = f"{left}{shown.body.decode('utf-8', 'replace')}".casefold()
+    limited = {given.get("name") for _, given in Tags(shown.body).found if "maxlength" in given}
+    form = next((dict(one.fields) for one in leading(site, page, shown) if one[:2] == request[:2]), {})
+    is_edited = any(value in form.get(name, "") for name, value in new.items())
+    for name, value in new.items():
+        is_old = form.get(name) == old[name] and (is_edited or old[name] not in (*EXAMPLES.values(), "prove"))
+        if value not in left and value[:9] in left and name not in limited and value != ANOTHER_DAY:
+            yield f"the field {name!r} is cut, and answered {run.status}: it had {len(value)} letters", tried
+        elif value not in left and is_old:
+            yield f"the field {name!r} is dropped, and answered {run.status}", tried
 
 
 def with_a_secret(site: Site, request: Asked, view: View | None) -> Iterator[tuple[str, Asked]]:
@@ -207,11 +195,20 @@ def with_a_secret(site: Site, request: Asked, view: View | None) -> Iterator[tup
     formatter = logging.Formatter()
     for tried in with_value(request, view, SECRET, is_secret):
         lengths = [(path, path.stat().st_size) for path in site.copies.logs()]
-        with quiet(logging.NOTSET), mock.patch.object(logging.Logger, "callHandlers") as called:
+        told = mock.patch.object(logging.Logger, "isEnabledFor", is_told)
+        with quiet(logging.NOTSET), told, mock.patch.object(logging.Logger, "callHandlers") as called:
             site.afresh(tried)
         lines = [formatter.format(call.args[0]) for call in called.call_args_list]
         lines += [path.read_bytes()[length:].decode("latin-1") for path, length in lengths]
         yield ("S25: a secret of the visitor is in a log" if SECRET in "\n".join(lines) else ""), tried
+
+
+IS_ENABLED = logging.Logger.isEnabledFor
+
+
+def is_told(logger: logging.Logger, level: int) -> bool:
+    """Return whether a logger takes a line: those of the site at any level, which an operator may set."""
+    return is_of_the_site(sys._getframe(2).f_code.co_filename) or IS_ENABLED(logger, level)
 
 
 def seconds(site: Site, request: Asked) -> float:
@@ -222,30 +219,22 @@ def seconds(site: Site, request: Asked) -> float:
     return time.thread_time() - began
 
 
-def growing(site: Site, longer: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
-    """Yield whether the time grows faster than the length, which is four times that of the value before."""
-    before = 1.0
-    for shorter, tried in pairwise((longer[0], *longer)):
-        took = seconds(site, tried)
-        if took > max(0.03, 3 * before):  # something else may have made the shorter one slow
-            before = min(before, seconds(site, shorter))
-        slow = 8 * max(before, 0.002)
-        is_slow = took > max(0.03, slow) and all(seconds(site, tried) > slow for _ in range(3))
-        if took > LONGEST / 2 or is_slow:
-            yield "S12: four times the length of a value takes more than eight times as long", tried
-            return
-        before = took
-    yield "", longer[-1]
+def growing(site: Site, shorter: Asked, longer: Asked) -> Iterator[tuple[str, Asked]]:
+    """Yield whether the time grows faster than the length of a value, four times that of the shorter one."""
+    took = seconds(site, longer)
+    slow = 8 * max(seconds(site, shorter), 0.002) if took > 0.03 else took
+    is_slow = took > slow and all(seconds(site, longer) > slow for _ in range(3))
+    wrong = "S12: four times the length of a value takes more than eight times as long"
+    yield (wrong if took > LONGEST / 2 or is_slow else ""), longer
 
 
-def long_values(request: Asked, view: View | None) -> Iterator[tuple[Asked, ...]]:
-    """Yield the request with longer and longer values in each of its fields."""
+def long_values(request: Asked, view: View | None) -> Iterator[tuple[Asked, Asked]]:
+    """Yield the request with a long value in each of its fields: with a quarter of it, and with all."""
     most = MOST.get(request.method, 0)
     for part, end in LONG:
-        count = most // len(part)
-        texts = (part * number + end for number in (count // 16, count // 4, count))
-        lengths = (with_value(request, view, text, bool) for text in texts)
-        yield from zip(*lengths, strict=True)
+        texts = (part * (most // len(part) // fraction) + end for fraction in (4, 1))
+        shorter, longer = (with_value(request, view, text, bool) for text in texts)
+        yield from zip(shorter, longer, strict=True)
 
 
 def with_value(

@@ -11,7 +11,6 @@ import inspect
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import chain as chained
 from itertools import islice, product
 from typing import Any
@@ -26,7 +25,7 @@ from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
 from pipeline.proving.values import EXAMPLES, FILE, PICTURE, SHAPES, example_for, example_of
 from pipeline.publishing.kinds import CONTAINER, kind_of
-from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, asked, links_of, of_this_site, unlike, with_values
+from pipeline.staging.asked import FORM, JSON, MULTIPART, OF_FORM, Asked, asked, links_of, numbered, of_this_site
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 from pipeline.telling.secrets import is_secret
@@ -48,8 +47,6 @@ NO_OBJECT = "no object of its kind"
 YEAR = "2009"
 """A word for all texts of a form, which one that refuses other words may take: a number, an amount or a year."""
 
-OF_FORM = "a form of "
-"""Stands before the page of a form, in the source of its request."""
 BODIES = 81
 """How many bodies are tried for a view whose fields have no types."""
 
@@ -231,7 +228,7 @@ def candidates(
         yield as_named(made)
         # the view may need a version, or a name that nothing has
         yield made._replace(headers=(*made.headers, ("If-Match", "*")))
-        yield with_values(made, partial(unlike, number=1))
+        yield numbered(made, 1)
 
 
 def as_named(request: Asked) -> Asked:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import sys
 import threading
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+import warnings
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from http import HTTPStatus
 from itertools import pairwise, product
 from types import CellType, FrameType, FunctionType
@@ -17,10 +17,11 @@ from typing import Any
 
 from persistent import Persistent
 
-from pipeline.proving.noise import Noise
+from pipeline.proving.links import over_pages, paged
+from pipeline.proving.noise import PART
 from pipeline.proving.report import Report
 from pipeline.proving.rules import broken_invariants, failing
-from pipeline.staging.asked import NUMBER, Asked, unlike, with_values
+from pipeline.staging.asked import Asked, numbered
 from pipeline.staging.runs import Run, place
 from pipeline.staging.site import Site
 from pipeline.telling.words import is_of_the_site
@@ -31,49 +32,59 @@ ROWS = 4
 """How often what adds something is asked between two looks."""
 Cached = type(lru_cache(len))
 """The class of a function with a cache."""
+CONTAINERS = (list, dict, set, deque, bytearray, defaultdict, OrderedDict, Counter)
+PLAIN = (int, float, bool, str, bytes, tuple, type(None), *CONTAINERS)
+KEPT = "R13: a process that has kept nothing of earlier requests answers otherwise from the same state"
+TOO_MANY = str(HTTPStatus.TOO_MANY_REQUESTS.value)
+MOST = 100_000
+"""Bytes of a page that are compared."""
 STATEMENT = "sql.execute:before"
 """The point that should not come once for each row."""
 Line = tuple[str, int]
 """A file of the site, and the number of a line in it."""
 
 
-class Noted:
-    """How requests are answered from the state that the databases have before each run.
+class Memory:
+    """Content of the variables of the site, so that a process can forget what it has kept since then."""
 
-    noise  what a second run answers otherwise
-    """
+    def __init__(self) -> None:
+        libraries = (module for module in [*sys.modules.values()] if not is_of_the_site(file_of(module)))
+        foreign = {id(one) for module in libraries for one in [*getattr(module, "__dict__", {}).values()]}
+        things = [thing for _, thing in variables() if id(thing) not in foreign]
+        self.caches = [one for one in things if isinstance(one, Cached)]
+        self.containers = [
+            (one, [*one.items()] if isinstance(one, dict) else [*one]) for one in things if type(one) in CONTAINERS
+        ]
+        """Each with what is in it."""
+        held = (one for _, holder in holders() for one in held_by(holder))
+        self.attributes = [one for one in held if type(one[2]) in PLAIN]
+        """Holder, name and value of each that is not a thing of its own, such as an engine."""
 
-    def __init__(self, site: Site, requests: Sequence[Asked]) -> None:
-        self.noise = Noise()
-        self.answers = {request: answer_of(site.afresh(request)) for request in requests}
-        for request, (_, lines, _) in self.answers.items():
-            self.noise.learn(lines, answer_of(site.afresh(request))[1])
-
-    def differing(self, later: Noted) -> Iterator[tuple[Asked, str]]:
-        """Yield what is answered otherwise after other requests, although the databases are the same."""
-        noise = Noise(self.noise, later.noise)
-        for request, (status, lines, _) in self.answers.items():
-            now, afterwards, _ = later.answers[request]
-            if HTTPStatus.TOO_MANY_REQUESTS in (status, now):  # it counts, as it should
-                continue
-            if status != now:
-                yield request, f"R13: from the same state, other requests before it make of {status} {now}"
-            elif noise.without(lines) != noise.without(afterwards):
-                yield request, "R13: from the same state, other requests before it make another page of it"
+    def put_back(self) -> None:
+        """Have them hold it again."""
+        for cache in self.caches:
+            cache.cache_clear()
+        for thing, content in self.containers:
+            with warnings.catch_warnings(action="ignore", category=ResourceWarning):  # it may end an open file
+                thing.clear()
+            if isinstance(thing, dict):
+                dict.update(thing, content)  # that of a Counter adds
+            else:
+                (thing.update if isinstance(thing, set) else thing.extend)(content)
+        for holder, name, value in self.attributes:
+            if getattr(holder, name, self) is not value:
+                setattr(holder, name, value)
 
 
-def answer_of(run: Run) -> tuple[int | None, tuple[str, ...], list[str]]:
-    """Return a status, the lines of a page without their numbers, and the numbers that are words of their own."""
-    text = run.body.decode("latin-1")
-    return run.status, tuple(NUMBER.sub("N", text).splitlines()), re.findall(r"\b[0-9]+\b", text)
-
-
-def prove_growth(site: Site, first: Noted, report: Report) -> None:
+def prove_growth(
+    site: Site, asked: Sequence[Asked], report: Report, cold: Memory, users: Sequence[str] = ()
+) -> None:
     """Ask each request again and again, and then each page while what it shows becomes more.
 
-    first  the requests, as they were answered before all others
+    cold   what the variables of the site have held before all requests
+    users  further users, who may store what the user of the site may not
     """
-    requests = [request for request in first.answers if not any(failing(site.afresh(request)))]
+    requests = [request for request in asked if not any(failing(site.afresh(request)))]
     with report.line("growth", "the same requests again and again") as line:
         line.runs += 3 * TIMES * len(requests)
         for request in report.within_budget(requests if grown(site, requests) else ()):
@@ -83,23 +94,67 @@ def prove_growth(site: Site, first: Noted, report: Report) -> None:
             return
         for what in objects_held():
             report.note(line, what, "all requests")
-        later = Noted(site, list(first.answers))
-        pages = [one for one in requests if one.method == "GET" and first.answers[one][2] != later.answers[one][2]]
-        for page, between in product(pages, [(), *((one,) for one in requests if one.method == "POST")]):
-            if counts(site, page, *between):
-                report.note(line, "R13: a page counts the requests of this process", str(page))
-        for request, what in (*first.differing(later), *for_each_row(site, requests)):
+        for request in for_others(site, asked, cold, users):
+            report.note(line, KEPT, str(request))
+        for request, what in for_each_row(site, requests):
             report.note(line, what, str(request))
 
 
-def counts(site: Site, page: Asked, *between: Asked) -> bool:
-    """Return whether a number of a page becomes more by the same amount each time, although what the requests
-    between have stored is undone."""
-    pages = [[answer_of(site.afresh(one)) for one in (*between, page)][-1][2] for _ in range(TIMES)]
-    if len({*map(len, pages)}) > 1:
+def storing(site: Site, requests: Sequence[Asked], users: Sequence[str]) -> Iterator[Asked]:
+    """Yield the requests that store something, by the first user whom the site does not refuse."""
+    for request in requests:
+        for tried in (request, *(request._replace(user=user) for user in users)):
+            if not request.is_safe and site.afresh(tried).is_acknowledged and site.has_stored:
+                yield tried
+                break
+
+
+def for_others(
+    site: Site, requests: Sequence[Asked], cold: Memory, users: Sequence[str]
+) -> Iterator[Asked]:
+    """Yield what a process that has kept nothing answers otherwise from the same state: the one at the begin, and
+    the one after each request that stores something."""
+    warm = Memory()
+    pages = [one for one in requests if one.is_safe]
+    for first in (None, *storing(site, requests, users)):
+        asked = pages if first else requests
+        found: set[Asked] = {*asked}
+        for _ in range(2):  # a value of chance may be the same twice
+            looks = [list(answers(site, first, asked, memory, memory is warm)) for memory in (cold, warm, cold)]
+            found &= {request for request, *texts in zip(asked, *looks, strict=True) if is_otherwise(*texts)}
+            if not found:
+                break
+        yield from found
+    warm.put_back()
+
+
+def answers(
+    site: Site, first: Asked | None, requests: Sequence[Asked], memory: Memory, keeps: bool
+) -> Iterator[list[str]]:
+    """Yield the status and the words of each answer, behind a first request that stores something, if there is one.
+
+    memory  what the variables hold before
+    keeps   whether they keep what the same requests leave, or hold it before each again
+    """
+    memory.put_back()
+    for request in requests if keeps else ():
+        site.afresh(request)
+    site.copies.reset()
+    if first:
+        site.ask(first)
+    for request in requests:
+        if not keeps:
+            memory.put_back()
+        run = site.ask(request) if first else site.afresh(request)
+        yield [str(run.status), *PART.findall(run.body[:MOST].decode("latin-1"))]
+
+
+def is_otherwise(before: Sequence[str], kept: Sequence[str], after: Sequence[str]) -> bool:
+    """Return whether an answer differs from two others where these are the same."""
+    if TOO_MANY in (before[0], kept[0], after[0]) or len(before) != len(after):  # a limit counts, as it should
         return False
-    steps = ({int(b[-15:]) - int(a[-15:]) for a, b in pairwise(numbers)} for numbers in zip(*pages, strict=True))
-    return any(len(one) == 1 and one != {0} for one in steps)
+    differ = (one == other != word for one, word, other in zip(before, kept, after, strict=False))
+    return len(kept) != len(before) or any(differ)
 
 
 def grown(site: Site, requests: Sequence[Asked]) -> list[str]:
@@ -129,16 +184,43 @@ def kept(site: Site) -> Counter[str]:
     for where, thing in variables():
         if isinstance(thing, Cached):
             found[where] = thing.cache_info().currsize
-        elif isinstance(thing, (list, dict, set, deque, bytearray)):
+        elif isinstance(thing, CONTAINERS):
             found[where] = len(thing)
     return found
 
 
-def variables() -> Iterator[tuple[str, Any]]:
-    """Yield what the modules of the site hold, by names."""
+def file_of(module: Any) -> str:
+    """Return the file of a module, or one of no site."""
+    return getattr(module, "__file__", None) or "<"
+
+
+def holders() -> Iterator[tuple[str, Any]]:
+    """Yield the modules of the site, and the classes, functions and objects in them, by names."""
     for name, module in list(sys.modules.items()):
-        if is_of_the_site(getattr(module, "__file__", None) or "<"):
-            yield from within(name, vars(module))
+        if is_of_the_site(file_of(module)):
+            yield name, module
+            for key, value in list(vars(module).items()):
+                if getattr(value, "__module__", None) == name:
+                    yield f"{name}.{key}", value
+
+
+def held_by(holder: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Yield what a module, a class, an object or the closure of a function holds: the holder, the name, and the
+    value."""
+    cells = getattr(holder, "__closure__", None) or () if isinstance(holder, FunctionType) else ()
+    yield from ((cell, "cell_contents", cell.cell_contents) for cell in cells if cell != CellType())
+    attributes = list(getattr(holder, "__dict__", {}).items())
+    yield from ((holder, key, value) for key, value in attributes if not key.startswith("__"))
+
+
+def variables() -> Iterator[tuple[str, Any]]:
+    """Yield what the modules of the site hold, by names: variables, attributes, closures and default values."""
+    for where, holder in holders():
+        for owner, key, value in held_by(holder):
+            yield (f"{where}.{key}" if owner is holder else f"the closure of {where}"), value
+        if isinstance(holder, FunctionType):
+            defaults = (*(holder.__defaults__ or ()), *(holder.__kwdefaults__ or {}).values())
+            yield from ((f"a default value of {where}", value) for value in defaults)
 
 
 def objects_held() -> Iterator[str]:
@@ -154,28 +236,9 @@ def objects_held() -> Iterator[str]:
                 break
 
 
-def within(name: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the variables of a module, those of its classes and of their objects, and the default values and
-    closures of functions."""
-    for key, value in list(variables.items()):
-        where = f"{name}.{key}"
-        yield where, value
-        if getattr(value, "__module__", None) != name:
-            continue
-        if isinstance(value, FunctionType):
-            defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-            yield from ((f"a default value of {where}", held) for held in defaults)
-            cells = (cell for cell in value.__closure__ or () if cell != CellType())
-            yield from ((f"the closure of {where}", cell.cell_contents) for cell in cells)
-        else:
-            held_there = getattr(value, "__dict__", {})
-            yield from ((f"{where}.{one}", held) for one, held in list(held_there.items()))
-
-
 def for_each_row(site: Site, requests: Sequence[Asked]) -> Iterator[tuple[Asked, str]]:
     """Yield the pages that need more statements with each thing that is added, or far more steps, with the line."""
-    posts = [one for one in requests if one.method == "POST"]
-    adding = [one for one in posts if site.afresh(one).is_acknowledged and site.has_stored]
+    adding = [*storing(site, requests, ())]
     pages = [one for one in requests if one.method == "GET"]
     site.copies.reset()
     number = 0
@@ -184,14 +247,17 @@ def for_each_row(site: Site, requests: Sequence[Asked]) -> Iterator[tuple[Asked,
         looks.append({page: work_of(site, page) for page in pages})
         for request in adding * ROWS:
             number += 1
-            site.ask(with_values(request, partial(unlike, number=number)))
+            site.ask(numbered(request, number))
     yield from ((adding[-1], what) for what in (broken_invariants(site) if adding else ()))
+    for page, request in product([page for page in pages if adding and len(paged(site, page)) > 1], adding):
+        more = (numbered(request, number) for number in range(7 * ROWS))
+        yield from ((page, what) for what in over_pages(site, page, more))
     site.copies.reset()
     for page in pages if looks else ():
         statements, lines = zip(*(look[page] for look in looks), strict=True)
         for where in statements[-1]:
             counts = [one[where] for one in statements]
-            if min(differences(counts)) >= ROWS // 2:
+            if sorted(differences(counts))[1] >= ROWS // 2:  # a stock, or a page, may be full before the end
                 yield page, f"a statement is sent for each row, at {where}: {counts[0]}, then {counts[-1]}"
         steps = {where: differences(differences([one[where] for one in lines])) for where in lines[-1]}
         quadratic = [where for where, (first, second) in steps.items() if second > 0.8 * first >= 0.8 * ROWS**2]

@@ -5,7 +5,7 @@ A page that leads to nothing is a finding: a form whose button is a 404 was neve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline.proving.corpus import forms_of
 from pipeline.proving.report import Report
@@ -18,6 +18,8 @@ CHANGED = "a GET changes the database"
 """The finding that attack has, too."""
 MOST = 500
 """Requests that are followed to."""
+PAGES = 30
+"""Pages of one list."""
 DEAD = (404, 405, 410)
 """Statuses of a link or a form that leads to nothing."""
 
@@ -84,3 +86,49 @@ def leading(site: Site, request: Asked, run: Run) -> Iterator[Asked]:
     if run.status == 200 and "html" in run.header("Content-Type"):
         for form in forms_of(site.origin, request.url, run):
             yield form._replace(user=request.user)
+
+
+def over_pages(site: Site, page: Asked, adding: Iterable[Asked]) -> Iterator[str]:
+    """Yield what is wrong with a list on several pages while things are added to it: a page without any of them, or
+    one that is on no page, though those before and after it are.
+
+    adding  requests that add one thing each, whose address the answer tells
+    """
+    site.copies.reset()
+    made: list[str] = []
+    looks: list[list[set[str]]] = []
+    for request in adding:
+        run = site.ask(request)
+        led = [one for one in leading(site, request, run) if run.header("Location")]
+        made += [one.url for one in led]
+        kinds = [one.alike for one in led]
+        pages = [{one.url for one in links if one.alike in kinds} for links in paged(site, page)]
+        if not run.is_acknowledged or not any(pages):  # no more can be added, or not to this list
+            break
+        looks.append(pages)
+    if not looks or len(looks[-1]) <= len(looks[0]):  # such as months
+        return
+    found = set()
+    for pages in looks:
+        listed = [number for number, url in enumerate(made) if any(url in of_page for of_page in pages)]
+        if set() in pages:
+            found.add("a page of a list has nothing, and other pages have")
+        if listed and len(listed) <= listed[-1] - listed[0]:
+            found.add("what was added is on no page of a list, and what was added before and after it is")
+    yield from sorted(found)
+
+
+def paged(site: Site, page: Asked) -> list[frozenset[Asked]]:
+    """Return what each page of a list leads to: those pages have its path, and numbers in their queries."""
+    pages = {page.url: page}
+    found: dict[frozenset[Asked], None] = {}
+    for number in range(PAGES):
+        if number < len(pages):
+            one = [*pages.values()][number]
+            led = [link for link in leading(site, one, site.ask(one)) if link.is_safe]
+            # the first page may have two addresses
+            found[frozenset(link._replace(source="") for link in led if not link.fields)] = None
+            further = [link for link in led if link.alike == page.alike and link.fields]
+            numbers = (link for link in further if all(value.isdecimal() for _, value in link.fields))
+            pages |= {link.url: link for link in numbers if link.url not in pages}
+    return [*found]

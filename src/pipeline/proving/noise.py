@@ -17,10 +17,8 @@ Places = tuple[int, ...]
 class Noise:
     """The texts that differ from run to run, known by their parts that do not."""
 
-    def __init__(self, *others: Noise) -> None:
+    def __init__(self) -> None:
         self.known: dict[Places, set[str]] = {}
-        for places, shapes in (pair for other in others for pair in other.known.items()):
-            self.known.setdefault(places, set()).update(shapes)
 
     def learn(self, one: Any, other: Any) -> None:
         """Note what differs between two runs that should be the same."""

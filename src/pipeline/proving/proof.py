@@ -14,7 +14,7 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.proving.attack import prove_attack
 from pipeline.proving.corpus import NO_OBJECT, Wanted, of_views
 from pipeline.proving.faults import Whole, prove_crash, prove_faults
-from pipeline.proving.growth import Noted, prove_growth
+from pipeline.proving.growth import Memory, prove_growth
 from pipeline.proving.links import followed, prove_links
 from pipeline.proving.pairs import SCHEDULES, prove_pairs
 from pipeline.proving.report import Report, Waiver, put_judge
@@ -23,6 +23,7 @@ from pipeline.proving.sequences import prove_sequences
 from pipeline.staging.asked import Asked, read_log
 from pipeline.staging.runs import FAULTS, Plan, Run
 from pipeline.staging.site import Site
+from pipeline.views import Views
 
 JUDGES = ("faults", "attack", "links", "sequences", "growth", "crash", "pairs")
 """The ways to judge a site, in the order in which they are tried."""
@@ -86,12 +87,17 @@ class Proof(Site):
                     self._grow_by(asked)
                     asked = [*begin, *self._linked(begin)]
             self.requests = [one for one in asked if re.search(self.view, str(one))]
-            self.first = Noted(self, self.requests)
             if self.budget is not None:
                 self.report.ends = self.report.share_ends = monotonic() + self.budget
             if not self.report.views:
-                self.report.statuses = [status for status, *_ in self.first.answers.values()]
+                self.report.statuses = [self.afresh(one).status for one in self.requests]
             yield self
+
+    def load(self) -> list[Views]:
+        """Load the app, and note what its modules hold before all requests."""
+        found = super().load()
+        self.cold = Memory()
+        return found
 
     def _made(self) -> list[Wanted]:
         """Return the views, with requests. A site without objects grows by its own forms, until it has some."""
@@ -146,7 +152,7 @@ class Proof(Site):
 
     def growth(self) -> Proof:
         """Look for what a process has more of after the same requests."""
-        return self._judged(prove_growth, self.first)
+        return self._judged(prove_growth, self.requests, self.cold, self.users)
 
     def crash(self) -> Proof:
         """End the process at each point."""

@@ -121,6 +121,8 @@ def failing(run: Run, when: str = "") -> Iterator[str]:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
     elif run.is_error and not run.effects:  # else it is one since they were refused
         yield f"{when}it is answered {run.answer}"
+    elif run.status in range(400, 500) and run.finished and not run.commits_errors:
+        yield f"R3: it is answered {run.status}, and something is stored"
     elif run.returns_none and run.status == 200 and not run.body and "html" in run.header("Content-Type"):
         yield "the view has returned None, and the page is empty"
 

@@ -12,12 +12,11 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.corpus import OF_FORM
 from pipeline.proving.links import CHANGED, DEAD, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
-from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OWN, Asked, with_values
+from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OF_FORM, OWN, Asked, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 from pipeline.telling.secrets import masked_query
@@ -32,7 +31,7 @@ LONGEST = 6
 ALIKE = 5
 """How many requests are known that are alike."""
 PAGES = 2
-"""How many pages a stranger looks at after each sequence."""
+"""How many links of a page are followed once more."""
 LINKS = 6
 """How many links of a page are followed."""
 TOKEN = re.compile(r"prove\d+q\d")
@@ -132,17 +131,7 @@ class Explorer:
         if self.planned and self.number % 2:
             chosen = self.planned.pop(0)
         steps: list[Asked] = []
-        found = self.run(self.grown(chosen, steps))
-        if not found and self.number % 4 == 0:
-            found = list(self.again(steps))
-        return steps, found or list(self.left())
-
-    def left(self) -> Iterator[str]:
-        """Undo a sequence, and yield what a stranger sees of it."""
-        pages = [kind for kind in sorted(self.known) if kind.startswith("GET ")]
-        for kind in self.random.sample(pages, min(PAGES, len(pages))):
-            request = self.random.choice(self.known[kind])._replace(user=f"prove{self.number + 1}q9")
-            yield from self.shown(kind, self.site.afresh(request), [request])
+        return steps, self.run(self.grown(chosen, steps))
 
     def grown(self, chosen: Sequence[Asked], steps: list[Asked]) -> Iterator[Asked]:
         """Yield the chosen requests and some more, each made when its turn comes. They are noted as ``steps``."""
@@ -271,15 +260,6 @@ class Explorer:
         if not {*TOKEN.findall(page)} <= {*TOKEN.findall(text)}:
             yield f"R13: a value that was sent before, and undone, is on a page: {what}"
 
-    def again(self, steps: Sequence[Asked]) -> Iterator[str]:
-        """Run a sequence once more from the same state. It is answered alike."""
-        before = self.runs
-        self.run(steps)
-        then, now = ([run.status for run in runs] for runs in (before, self.runs))
-        is_otherwise = then != now and HTTPStatus.TOO_MANY_REQUESTS not in now
-        if is_otherwise and not any(was_renamed(steps[number], before, self.runs) for number in range(len(now))):
-            yield f"R13: the same requests from the same state are answered otherwise, with {now[-1]}"
-
     def shortest(self, steps: list[Asked], what: str) -> list[Asked]:
         """Return the fewest of the requests that have the same finding; all, if it comes by chance."""
         best = list(steps)
@@ -288,13 +268,6 @@ class Explorer:
             if what in self.run(fewer):
                 best = fewer
         return best
-
-
-def was_renamed(request: Asked, before: Sequence[Run], again: Sequence[Run]) -> bool:
-    """Return whether an answer has led to a request, and not when it was asked for again: its name is of chance."""
-    path = urlsplit(request.url).path
-    then, now = ((path in f"{run.body!r} {run.header('Location')}" for run in runs) for runs in (before, again))
-    return len(path) > 1 and any(was and not is_now for was, is_now in zip(then, now, strict=False))
 
 
 def is_made_of(url: str, request: Asked) -> bool:
@@ -310,7 +283,7 @@ def written(steps: Sequence[Asked]) -> str:
     texts = []
     for one in steps:
         kept = one.with_fields([pair for pair in one.fields if pair[0] not in one.tokens]) if one.tokens else one
-        page = one.source.removeprefix(OF_FORM) if one.tokens or "Cookie" in dict(one.headers) else ""
+        page = one.page if one.tokens or "Cookie" in dict(one.headers) else ""
         words = [one.user, one.method, one.url, quote(kept.body, safe="=&%+"), page]
         texts.append(" ".join(word or "-" for word in words[: 5 if page else 4]).removesuffix(" -"))
     return " then ".join(texts)
@@ -340,8 +313,8 @@ def steps_from(text: str) -> list[Asked]:
 def with_tokens(site: Site, steps: Iterable[Asked]) -> Iterator[Asked]:
     """Yield requests, each with the tokens and cookies that the page of its form has when its turn comes."""
     for step in steps:
-        page = Asked("GET", step.source.removeprefix(OF_FORM), user=step.user)
-        forms = leading(site, page, site.ask(page)) if step.source else ()
+        page = Asked("GET", step.page, user=step.user)
+        forms = leading(site, page, site.ask(page)) if step.page else ()
         found = next((one for one in forms if (one.method, one.url) == (step.method, step.url)), Asked("GET", ""))
         given = [(name, value) for name, value in found.fields if name in found.tokens]
         made = step.with_fields([*step.fields, *given]) if given else step

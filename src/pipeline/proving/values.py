@@ -4,30 +4,16 @@ them."""
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
+from importlib.resources import files
 from math import ceil
 from typing import Any
 
 from pipeline.staging.asked import Tags
 from pipeline.staging.runs import Run
 
-EXAMPLES: dict[str, Any] = {
-    "int": 1,
-    "float": 1.5,
-    "bool": "true",
-    "Decimal": "1.50",
-    "number": "1",
-    "date": "2009-11-01",
-    "datetime": "2009-11-01T12:00:00",
-    "date-time": "2009-11-01T12:00:00Z",
-    "time": "12:00:00Z",
-    "duration": "PT1H",
-    "email": "prove@example.com",
-    "mail": "prove@example.com",
-    "uri": "http://localhost/",
-    "url": "http://localhost/",
-    "uuid": "3fa85f64-5717-4562-b3fc-2c963f66afa6",
-}
+EXAMPLES: dict[str, Any] = tomllib.loads(files("pipeline.proving").joinpath("examples.toml").read_text("utf-8"))
 """A value of each format of a schema, of each class of a parameter, and of each type of an input in a form."""
 
 SHAPES: tuple[Any, ...] = ("prove", 1, ["prove"])
@@ -73,8 +59,8 @@ def example_of(schema: Mapping[str, Any], parts: Mapping[str, Any] | None = None
     return text.ljust(schema.get("minLength", 0), "e")[: schema.get("maxLength")]
 
 
-MARK = "'\" prove=1 <i prove>"
-"""A value that is markup in a text, in an attribute with and without quotes, and in a string of a script."""
+MARK = "'\" prove=1 </script><i prove>"
+"""A value that is markup in a text, in an attribute with and without quotes, and in a script and its strings."""
 SCRIPT = "javascript:prove()"
 """A value that is a script where it is an address."""
 PATTERN = "{prove}%(prove)s${(["

@@ -27,6 +27,8 @@ JSON = "application/json"
 BOUNDARY = "----------prove"
 MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"
 NUMBER = re.compile(r"\d+")
+OF_FORM = "a form of "
+"""Stands before the page of a form, in the source of its request."""
 
 
 class Asked(NamedTuple):
@@ -70,6 +72,11 @@ class Asked(NamedTuple):
     def alike(self) -> str:
         """Method and path without numbers: the objects of a folder are asked alike."""
         return f"{self.method} {NUMBER.sub('N', urlsplit(self.url).path)}"
+
+    @property
+    def page(self) -> str:
+        """The page whose form it is sent by, or ""."""
+        return self.source.removeprefix(OF_FORM) if self.source.startswith(OF_FORM) else ""
 
     @property
     def kind(self) -> str:
@@ -166,9 +173,9 @@ def with_values(request: Asked, change: Callable[[Any], Any]) -> Asked:
     return request.with_fields([(name, old if name in request.tokens else change(old)) for name, old in fields])
 
 
-def unlike(old: Any, number: int) -> Any:
-    """Return a value of a field that no other object has, if it is a word."""
-    return f"{old}{number}" if isinstance(old, str) and old.isalpha() else old
+def numbered(request: Asked, number: int) -> Asked:
+    """Return a request with words in its fields that no other object has."""
+    return with_values(request, lambda old: f"{old}{number}" if isinstance(old, str) and old.isalpha() else old)
 
 
 LINKED = {"a": "href", "link": "href", "img": "src", "script": "src", "iframe": "src"}

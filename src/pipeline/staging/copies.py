@@ -15,8 +15,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from decimal import Decimal
+from functools import partial
 from pathlib import Path
+from pickletools import genops
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ZODB.blob import copyTransactionsFromTo
@@ -29,6 +30,7 @@ from ZODB.utils import get_pickle_metadata, p64, u64
 from pipeline.database import forks, instead
 from pipeline.database.places import files_of, loggable_uri
 from pipeline.database.storages import RELSTORAGE, open_to_read
+from pipeline.database.stored import comparable
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
 from pipeline.paste import Step
@@ -211,7 +213,7 @@ class Copies:
                 yield path.name, now
 
     def values(self) -> tuple[Any, ...]:
-        """Return the values that were stored since the last reset, without what differs from run to run."""
+        """Return the values that were stored since the last reset, without ids and times."""
         found = []
         for _, storage in sorted(self.storages.items()):
             last = {record.oid: record.data for one in transactions_of(storage) for record in one}
@@ -297,45 +299,24 @@ class AsOf(HistoricalStorageAdapter):  # type: ignore[misc]
         return bytes(self.load(oid)[1])
 
 
-# The record of an object as plain values, to compare what two runs have stored.
-
 SHORT = 8
-"""Bytes of a value that is not random: longer ones are compared by their length, since a run may have made them
-by chance."""
-DEPTH = 40
+"""Bytes of a value that is compared: longer ones may be a time, or made by chance."""
 
 
 class WithoutReferences(pickle.Unpickler):
-    """Loads one word in the place of another object."""
+    """Loads one word in the place of another object, and a list in one order in the place of a set."""
 
     def persistent_load(self, reference: Any) -> Any:
-        return ("reference",)
+        return "reference"
+
+    def find_class(self, module: str, name: str) -> Any:
+        return partial(sorted, key=repr) if name in ("set", "frozenset") else super().find_class(module, name)
 
 
-def plain(data: bytes) -> Any:
-    """Return class and state of a record. A reference to another object is one word, since ids differ from run
-    to run."""
+def plain(data: bytes) -> list[Any]:
+    """Return the words of a record, to compare what two runs have stored. A reference to another object is one
+    word, since ids differ from run to run."""
     unpickler = WithoutReferences(io.BytesIO(data))
-    kind = unpickler.load()
-    kind = kind[0] if isinstance(kind, tuple) else kind
-    return getattr(kind, "__name__", kind), _value(unpickler.load(), 0)
-
-
-def _value(value: Any, depth: int) -> Any:
-    """Return a value without times of day and random bytes."""
-    if depth > DEPTH:
-        return "..."
-    if isinstance(value, (bool, int, str, Decimal, type(None))):
-        return value
-    if isinstance(value, float):  # an amount has two decimals; a time, or a random number, has more
-        return value if value == round(value, 2) else "a number"
-    if isinstance(value, bytes):
-        return value if len(value) <= SHORT else f"{len(value)} bytes"
-    if isinstance(value, (tuple, list)):
-        return [_value(one, depth + 1) for one in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted(repr(_value(one, depth + 1)) for one in value)
-    if isinstance(value, dict):
-        return sorted((repr(key), repr(_value(one, depth + 1))) for key, one in value.items())
-    inner = getattr(value, "__dict__", None)
-    return type(value).__name__, _value(inner, depth + 1) if inner else ""
+    both = comparable((unpickler.load(), unpickler.load()))
+    words = [(code.name, word) for code, word, _ in genops(both)] if isinstance(both, bytes) else [both]
+    return ["bytes" if isinstance(one[1], bytes) and len(one[1]) > SHORT else one for one in words]

@@ -14,7 +14,7 @@ from pipeline.database import forks
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
 from pipeline.staging.runs import point
-from pipeline.staging.sql_copy import WORDS, SqlCopy, SQLite
+from pipeline.staging.sql_copy import WORDS, SQLite
 
 EXECUTE = ("do_execute", "do_executemany", "do_execute_no_params")
 CALLS = dict.fromkeys(EXECUTE, "sql.execute") | {"do_commit": "sql.commit", "do_rollback": "sql.rollback"}
@@ -28,7 +28,7 @@ ENGINES: dict[str, Callable[..., Any]] = {
     "mysql": on_demand("pipeline.staging.sql_servers:MariaDB"),
     "mariadb": on_demand("pipeline.staging.sql_servers:MariaDB"),
 }
-"""The ``SqlCopy`` of each dialect of SQLAlchemy."""
+"""The class of the copy for each dialect of SQLAlchemy."""
 
 
 class SqlCopies:
@@ -36,7 +36,7 @@ class SqlCopies:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.copies: dict[tuple[str, ...], SqlCopy] = {}
+        self.copies: dict[tuple[str, ...], Any] = {}
         """The copies by the place of the original."""
         self.refused = ""
         """Why a database of the site cannot be copied."""
@@ -78,7 +78,7 @@ class SqlCopies:
                 setattr(dialect, name, partial(self.call, getattr(dialect, name), called, copy))
         return dialect.connect(*arguments, **options)
 
-    def copy_of(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> SqlCopy:
+    def copy_of(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
         """Return the copy of a database."""
         family = "mysql" if dialect.name == "mariadb" else dialect.name
         place = (family, *map(str, arguments[:1]), *(str(options.get(name, "")) for name in PLACE))
@@ -91,7 +91,7 @@ class SqlCopies:
                     copy.freeze()
         return copy
 
-    def made(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> SqlCopy:
+    def made(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
         """Make the copy of a database."""
         make = ENGINES.get(dialect.name)
         if make is None:
@@ -101,8 +101,7 @@ class SqlCopies:
             )
         if os.getpid() != self._process:
             raise ConfigurationError("a database that only a process opens that is to end is not copied")
-        copy: SqlCopy = make(self.directory, dialect, list(arguments), dict(options))
-        return copy
+        return make(self.directory, dialect, list(arguments), dict(options))
 
     def freeze(self) -> None:
         """Let what is stored now be the state before each run."""
@@ -120,7 +119,7 @@ class SqlCopies:
         found = [(copy.name, copy.changed()) for copy in self.copies.values()]
         return tuple(one for one in found if one[1])
 
-    def call(self, call: Callable[..., Any], name: str, copy: SqlCopy, *arguments: Any, **options: Any) -> Any:
+    def call(self, call: Callable[..., Any], name: str, copy: Any, *arguments: Any, **options: Any) -> Any:
         """Call a driver, with a point before and after it."""
         if name == "sql.execute":
             with self.noting():

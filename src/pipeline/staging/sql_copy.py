@@ -1,5 +1,4 @@
-"""The base of the copies of SQL databases. Each engine has a class of its own, which derives from it; that of
-SQLite, whose file is restored from its image, stands here."""
+"""The copy of an SQLite file, which is restored from its image, and what all copies of SQL databases share."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pipeline.staging.runs import running
 
@@ -24,44 +23,16 @@ LOCKED = 0.1
 NOTHING: Signature = (b"", 0, 0)
 
 
-class SqlCopy(Protocol):
-    """The copy of one database. It is made with ``(directory, dialect, arguments, options)``, the latter two
-    those with which the driver would connect to the original."""
+class SQLite:
+    """The copy of an SQLite file. A statement that attaches a file opens it, which is noticed as an effect.
 
-    name: str
-    """The name of the database in findings."""
-
-    def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
-        """Have the driver connect to the copy."""
-
-    def check(self, statement: str) -> None:
-        """Raise ConfigurationError if a statement reaches the original."""
-
-    def freeze(self) -> None:
-        """Let what is stored now be the state before each run."""
-
-    def reset(self) -> None:
-        """Return to the state before each run. No connection of a pool is open."""
-
-    def changed(self) -> tuple[Any, ...]:
-        """Return what differs from the state before the run, or () if nothing does."""
-
-    def faults(self, target: Any, has_ended: bool) -> Faults:
-        """Return what the driver raises, by the kind of the fault.
-
-        target     cursor, or connection, of the driver
-        has_ended  whether the transaction has ended, so that it can have no conflict
-        """
-
-    def drop(self) -> None:
-        """Remove what is not in the directory of the copies."""
-
-
-class SQLite(SqlCopy):
-    """The copy of an SQLite file. A statement that attaches a file opens it, which is noticed as an effect."""
+    The copies of other engines are made with the same arguments, ``(directory, dialect, arguments, options)``, the
+    latter two those with which the driver would connect to the original, and have the same methods.
+    """
 
     def __init__(self, directory: Path, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> None:
         self.name = str(arguments[0]) if arguments else ":memory:"
+        """The name of the database in findings."""
         self.error: Any = getattr(dialect, "loaded_dbapi", dialect.dbapi).OperationalError
         self.file = directory / f"{len(list(directory.glob('*.sqlite')))}.sqlite"
         self.image = b""
@@ -76,6 +47,7 @@ class SQLite(SqlCopy):
             self.file.touch()
 
     def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
+        """Have the driver connect to the copy."""
         arguments[:] = [str(self.file)]
         options.pop("uri", None)
         options["check_same_thread"] = False
@@ -83,10 +55,15 @@ class SQLite(SqlCopy):
         if run is not None and run.gate is None:
             options["timeout"] = LOCKED
 
+    def check(self, statement: str) -> None:
+        """Raise ConfigurationError if a statement reaches the original."""
+
     def freeze(self) -> None:
+        """Let what is stored now be the state before each run."""
         self.image, self.known = self.file.read_bytes(), signature(self.file)
 
     def reset(self) -> None:
+        """Return to the state before each run. No connection of a pool is open."""
         if not self.file.exists() or signature(self.file) != self.known:
             for extra in ("-journal", "-wal", "-shm"):
                 Path(f"{self.file}{extra}").unlink(missing_ok=True)
@@ -105,9 +82,17 @@ class SQLite(SqlCopy):
             return () if lines == dump(before) else lines
 
     def faults(self, target: Any, has_ended: bool) -> Faults:
+        """Return what the driver raises, by the kind of the fault.
+
+        target     cursor, or connection, of the driver
+        has_ended  whether the transaction has ended, so that it can have no conflict
+        """
         busy = partial(self.fault, "database is locked", "SQLITE_BUSY", 5)
         broken = partial(self.fault, "disk I/O error", "SQLITE_IOERR", 10)
         return {"conflict": broken if has_ended else busy, "error": broken}
+
+    def drop(self) -> None:
+        """Remove what is not in the directory of the copies."""
 
     def fault(self, said: str, name: str, code: int, text: str) -> BaseException:
         """Return an error as the driver raises it."""

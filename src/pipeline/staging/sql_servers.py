@@ -31,7 +31,7 @@ from sqlalchemy.pool import NullPool
 from pipeline.database.places import without_secrets
 from pipeline.database.sql_errors import code_of
 from pipeline.interfaces import ConfigurationError
-from pipeline.staging.sql_copy import TIME, WORDS, Faults, SqlCopy
+from pipeline.staging.sql_copy import TIME, WORDS, Faults
 
 STATEMENTS = tomllib.loads(files("pipeline.staging").joinpath("statements.toml").read_text("utf-8"))
 COLUMNS = """
@@ -60,7 +60,7 @@ NAMED = re.compile(
 REFERS_OUT = re.compile(r"REFERENCES `[^`]+`\.`")
 
 
-class ServerCopy(SqlCopy):
+class ServerCopy:
     """The copy of a database, as another database of the same server."""
 
     server = ""
@@ -137,6 +137,9 @@ class ServerCopy(SqlCopy):
 
     def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
         options[self.word] = self.copy
+
+    def check(self, statement: str) -> None:
+        """Raise ConfigurationError if a statement reaches the original."""
 
     def freeze(self) -> None:
         self.close_control()

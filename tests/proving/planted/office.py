@@ -90,11 +90,13 @@ def jobs_name_papers(root: Any) -> bool:
 
 
 @view(context=Office)
-def index(office: Office, request: Request) -> str:
+def index(office: Office, request: Request, start: int = 0) -> str:
     papers = [(number, one) for number, one in office.papers.items() if one.owner == request.principal]
-    items = "".join(f"<li><a href=/{number}>{escape(one.title)}</a></li>" for number, one in papers[:20])
+    shown = papers[start : start + 5]
+    items = "".join(f"<li><a href=/{number}>{escape(one.title)}</a></li>" for number, one in shown)
     fields = "<input name=title><textarea name=text></textarea><button>add</button>"
-    form = f"<form action=/@@add method=post>{fields}</form>"
+    more = f"<a href=/?start={start + 5}>more</a>" if start + 5 < len(papers) else ""
+    form = f"<form action=/@@add method=post>{fields}</form>{more}"
     return page("Office", f"<ul>{items}</ul>{form}<a href=/@@count>count</a>")
 
 
