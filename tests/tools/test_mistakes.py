@@ -1237,6 +1237,14 @@ MISTAKES = [
         page=None,
     ),
     Mistake(
+        "variable that no ini reads, with the name of an option above it",
+        ("no ini reads the variable 'databse'", "LINE:databse = MODULE:root"),
+        "[notes]\ndatabse = 1\n\n[DEFAULT]\ndatabse = MODULE:root\ndatabase = MODULE:root\n\n"
+        + ini(("root = MODULE:root", "get root = database")),
+        status=0,
+        page=None,
+    ),
+    Mistake(
         "relative path",
         ("the path a.log begins in the working directory", "LINE:file = a.log", "Write %(here)s/a.log"),
         ini(

@@ -114,11 +114,8 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     debug: Level = "note" if is_for_development(path) else "warning"
     for chain in chains:
         findings += of_chain(chain, debug)
-    lines = path.read_text("utf-8", "replace").splitlines()
-    names = [line.replace(":", "=").partition("=")[0].rstrip() for line in lines]
     for given, near in unread(chains, re.findall(r"(?m)^(\w++)[ \t]*+[=:]", text_of(path, "DEFAULT"))):
-        where = f"{path}, section [DEFAULT], line {names.index(given) + 1}"
-        findings.append(Finding.of("unread variable", where, name=given, near=near))
+        findings.append(Finding.of("unread variable", place_of_variable(path, given), name=given, near=near))
     findings += of_sections(path) if name is None else ()
     findings += of_indented(path)
     if chains:
@@ -311,14 +308,19 @@ def line_at(where: str) -> str:
 
 def of_variable(inis: Iterable[str], where: str) -> str:
     """Return the place of the variable that an option takes its value from; of the option, if it takes none."""
-    name = re.escape(line_at(where).partition("=")[2].strip())
-    for ini in inis if is_variable(where) else ():
-        section = ""
-        for number, line in enumerate(Path(ini).read_text("utf-8", "replace").splitlines(), 1):
-            section = line.strip() if line.startswith("[") else section
-            if section == "[DEFAULT]" and re.match(rf"{name}\s*[=:]", line):
-                return f"{ini}, section [DEFAULT], line {number}"
-    return where
+    name = line_at(where).partition("=")[2].strip()
+    places = (place_of_variable(ini, name) for ini in inis if is_variable(where))
+    return next(filter(None, places), where)
+
+
+def place_of_variable(ini: str | Path, name: str) -> str:
+    """Return the place of a variable in the section [DEFAULT] of an ini, or ""."""
+    section = ""
+    for number, line in enumerate(Path(ini).read_text("utf-8", "replace").splitlines(), 1):
+        section = line.strip() if line.startswith("[") else section
+        if section == "[DEFAULT]" and re.match(rf"{re.escape(name)}\s*[=:]", line):
+            return f"{ini}, section [DEFAULT], line {number}"
+    return ""
 
 
 def _weak_password(uri: str) -> str:
