@@ -1238,8 +1238,8 @@ MISTAKES = [
     ),
     Mistake(
         "variable that no ini reads, with the name of an option above it",
-        ("no ini reads the variable 'databse'", "LINE:databse = MODULE:root"),
-        "[notes]\ndatabse = 1\n\n[DEFAULT]\ndatabse = MODULE:root\ndatabase = MODULE:root\n\n"
+        ("no ini reads the variable 'databse'", "LINE:databse = text"),
+        "[notes]\ndatabse = 1\n\n[DEFAULT]\ndatabse = text\ndatabase = MODULE:root\n\n"
         + ini(("root = MODULE:root", "get root = database")),
         status=0,
         page=None,
