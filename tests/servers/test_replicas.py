@@ -28,7 +28,7 @@ from pipeline import Pipeline, Response
 from pipeline.auth.keys import read_keys
 from pipeline.auth.sessions import SignedCookie
 from pipeline.checking.stored import of_cluster
-from pipeline.database import replicas, sql_sessions
+from pipeline.database import replicas, sql_drivers
 from pipeline.database.replicas import PAUSE, Replica
 from pipeline.database.sql_databases import _databases, close_all
 from pipeline.elements.causal import COOKIE, HEADER, causal
@@ -409,7 +409,7 @@ def test_nobody_misses_a_commit_whose_place_is_not_known(site: Site, monkeypatch
 
     for number in range(2):
         with monkeypatch.context() as patched:
-            patched.setattr(sql_sessions, "ask", lost)
+            patched.setattr(sql_drivers, "ask", lost)
             _, count, told = site.ask(f"/insert/{number}", method="POST")
         end = time.monotonic() + 1
         while time.monotonic() < end:

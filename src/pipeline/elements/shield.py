@@ -55,7 +55,8 @@ class ShieldRequest(Request):
         headers = self.environ["pipeline.response"].headers
         if nonce not in headers.get(self.shield_policy[0], ""):  # it may be that an error has taken it back
             allow(self, _IN_THE_PAGE, nonce)
-            headers.setdefault("Cache-Control", "no-store")
+            if headers.get("Cache-Control") in (None, self.principal and "private"):  # that is of authenticate
+                headers["Cache-Control"] = "no-store"
         return self.shield_nonce
 
     def allow_source(self, directive: str, *sources: str) -> None:
