@@ -43,7 +43,7 @@ def refuse_odd(chain: tuple[Contract, ...]) -> None:
                 "the position of the database by its name, or {} if no process is ever behind",
             )
         for option, value in contract.place[1].items():
-            if is_async(value):
+            if runs_nothing(value) == ASYNC:
                 raise ConfigurationError(f"{_where(contract)}option {option!r} of {contract.name} {ASYNC}")
         if contract.handler is not None:
             oddity = runs_nothing(contract.handler)
@@ -65,21 +65,13 @@ def _where(contract: Contract) -> str:
 ASYNC = "is async, and nothing awaits it: a request runs in a thread. Write def"
 
 
-def is_async(function: Any) -> bool:
-    """Return whether a call of a function, or of an object, runs nothing of it until something awaits it."""
-    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in _called(function))
-
-
 def runs_nothing(function: Any) -> str:
-    """Return why a call of a function whose result is not used would run nothing of it, or ""."""
-    if is_async(function):
+    """Return why a call of a function, or of an object, runs nothing of it, or "". A caller may use the value of one
+    with a ``yield`` all the same."""
+    called = (function, type(function).__call__) if callable(function) else ()
+    if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in called):
         return ASYNC
-    yields = any(map(inspect.isgeneratorfunction, _called(function)))
-    return "has a yield, so a call runs nothing of it" if yields else ""
-
-
-def _called(function: Any) -> tuple[Any, ...]:
-    return (function, type(function).__call__) if callable(function) else ()
+    return "has a yield, so a call runs nothing of it" if any(map(inspect.isgeneratorfunction, called)) else ""
 
 
 def takes_two(function: Any) -> bool:

@@ -8,7 +8,7 @@ from itertools import chain
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from pipeline.declared import is_async
+from pipeline.declared import ASYNC, runs_nothing
 from pipeline.http.bodies import give_length
 from pipeline.http.files import FileBody
 from pipeline.http.origins import guard_end
@@ -53,7 +53,7 @@ def foreign(app: WSGIApp) -> Handler:
     A request that an app has got by an unsafe method is not tried again, unless the app is known to be repeatable
     (``pipeline.mounting.repeatable``): the pipeline does not know whether the app has committed by itself (R2a).
     """
-    if is_async(app):
+    if runs_nothing(app) == ASYNC:
         said = "is an ASGI app, and a pipeline takes a WSGI app: a2wsgi.ASGIMiddleware makes it one"
         raise ConfigurationError(f"{app!r:.200} {said}")
     take_over = taking_over(app)

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from pipeline.tools.command import main
-from pipeline.tools.serve import lock
 from servers.zeo import ZEO
 
 COMMAND = [sys.executable, "-m", "pipeline", "serve"]
@@ -514,18 +513,6 @@ def post(port: int, path: str) -> str:
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         connection.request("POST", path)
         return connection.getresponse().read().decode()
-
-
-@pytest.mark.parametrize(
-    ("free", "on", "said"), [(0, True, ""), (1, False, "runs without the global lock"), (1, True, "has turned the")]
-)
-def test_a_free_threaded_python_says_whether_the_lock_is_on(
-    free: int, on: bool, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sysconfig.get_config_var", {"Py_GIL_DISABLED": free}.get)
-    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: on, raising=False)
-    line = lock()
-    assert said in line and bool(line) == bool(said)
 
 
 SITE = """\

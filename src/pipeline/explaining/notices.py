@@ -86,35 +86,48 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     """Yield the notices of a request, each in one line."""
     yield from misspelt("request", request)
     yield from misspelt("response", response)
-    is_safe = request.method in SAFE_METHODS
-    pooled = getattr(request, "zodb_pooled", None)
-    connections = [] if pooled is None else list(pooled.connection.connections.values())
-    if view := view_of(request):
+    view = view_of(request)
+    if view:
         seen = seen_in(request, view.fill)
         kind = request.context.__class__
         yield from slips_of(view.function, kind, request.method, request.outcome, seen)
         for one in classes_of(inspect.unwrap(view.function), kind):
             yield from slips_of(one, kind, request.method, request.outcome)
-        found = [*of_answer(request, response, view.function)]
-        found += () if view.fill is None else of_fields(request, view, dict(seen).get("UNSENT", ()))
-        found += of_session(request.session.data) if "session_cookies" in request.__dict__ else ()
-        before = request.__dict__.get("_before_notices")
-        found += () if before is None else changed(before, request.views)
-        if response.status[:3] in ("307", "308") and request.method == "POST" and request.outcome == "committed":
-            found.append(NOTICES["a form that is sent again"].format(status=response.status))
-        found += () if is_safe else kept_objects(view.function, connections)
-        place = place_of(view.function) if found else ""
-        yield from (f"{place}: {notice}" for notice in found)
+        for notice in of_view(request, response, view, dict(seen).get("UNSENT", ())):
+            yield f"{place_of(view.function)}: {notice}"
     elif request.views is not None and response.blocks == () and response.status_line is OK:
         yield NOTICES["no answer"]
-    called = view or request.views is None  # the code of ``pipeline shell`` takes the place of a view
     for session in sessions_of(request):
         yield from session.info.get("pipeline.notices", ())
-        if (dropped := session.info.get("pipeline.dropped")) and (
-            response.status[0] == "3" or request.outcome == "committed"
-        ):
+        dropped = session.info.get("pipeline.dropped")
+        if dropped and (response.status[0] == "3" or request.outcome == "committed"):
             yield dropped
-    if not is_safe:
+    # the code of ``pipeline shell`` takes the place of a view
+    yield from of_objects(request, response, bool(view) or request.views is None)
+
+
+def of_view(request: Any, response: Response, view: Any, unsent: Sequence[str]) -> Iterator[str]:
+    """Yield the notices of what a view has done, beside those of its source."""
+    yield from of_answer(request, response, view.function)
+    if view.fill is not None:
+        yield from of_fields(request, view, unsent)
+    if "session_cookies" in request.__dict__:
+        yield from of_session(request.session.data)
+    if (before := request.__dict__.get("_before_notices")) is not None:
+        yield from changed(before, request.views)
+    if response.status[:3] in ("307", "308") and request.method == "POST" and request.outcome == "committed":
+        yield NOTICES["a form that is sent again"].format(status=response.status)
+    if request.method not in SAFE_METHODS:
+        yield from kept_objects(view.function, connections_of(request))
+
+
+def of_objects(request: Any, response: Response, called: bool) -> Iterator[str]:
+    """Yield the notices of objects of a ZODB: what is lost of them, and what a GET has changed.
+
+    called  whether a view was called
+    """
+    connections = connections_of(request)
+    if request.method not in SAFE_METHODS:
         for connection in connections:
             yield from unsaved(connection)
             yield from misnamed(request, connection) if request.outcome == "committed" else ()
@@ -125,6 +138,11 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
         roots = [(one.root()._p_serial, one.db().storage.lastTransaction()) for one in connections]
         if not any(changed == last for changed, last in roots):  # the first request of a site makes its root
             yield NOTICES["changed by a GET"]
+
+
+def connections_of(request: Any) -> list[Any]:
+    pooled = getattr(request, "zodb_pooled", None)
+    return [] if pooled is None else list(pooled.connection.connections.values())
 
 
 def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -7,7 +7,6 @@ import os
 import secrets
 import socket
 import sys
-import sysconfig
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
@@ -19,7 +18,7 @@ from hupper.worker import WatchSysModules
 from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.http import debug_key
-from pipeline.interfaces import ConfigurationError, WSGIApp
+from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import (
     facts_of,
     make_importable,
@@ -216,12 +215,7 @@ def run(
         choice = choice._replace(idle=IDLE)
     debug_key.choose(key, address_of(choice), again)
     variables = parse_variables(options.variables)
-
-    def load() -> WSGIApp:
-        app = application_of(options.ini, **variables)
-        print(lock(), end="", file=sys.stderr, flush=True)
-        return app
-
+    load = partial(application_of, options.ini, **variables)
     if choice.server in SERVERS:
         import_module(SERVERS[choice.server]).serve(choice, listener, load)
     else:
@@ -229,15 +223,6 @@ def run(
         context.local_conf.update(given_by(options))
         context.create()(load())
     return 0
-
-
-def lock() -> str:
-    """Return a line that says whether the global lock is on, for a Python that can do without; "" for any other."""
-    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return ""
-    if not sys._is_gil_enabled():  # type: ignore[attr-defined, unused-ignore]  # Python 3.13
-        return "This Python runs without the global lock (GIL).\n"
-    return "A module of this site has turned the global lock (GIL) on, since it is not prepared for less.\n"
 
 
 def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -> None:
