@@ -66,7 +66,7 @@ ASYNC = "is async, and nothing awaits it: a request runs in a thread. Write def"
 
 
 def runs_nothing(function: Any) -> str:
-    """Return why a call of a function, or of an object, runs nothing of it, or "". A caller may use the value of one
+    """Return why a call of a function or an object runs nothing of it, or "". A caller may use the value of one
     with a ``yield`` all the same."""
     called = (function, type(function).__call__) if callable(function) else ()
     if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in called):
