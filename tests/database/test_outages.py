@@ -111,6 +111,7 @@ def test_connections_are_counted_while_other_threads_open_some(need_packages: An
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("name", ["outage", "refusals", "writes"])
 def test_r12_a_lock_that_a_thread_of_the_parent_has_stops_no_child(
     name: str, need_packages: Any, tmp_path: Path
