@@ -145,3 +145,39 @@ def test_what_was_prepared_on_a_connection_that_is_lost_does_not_keep_its_locks(
     assert server.ask("SELECT n FROM counted", name) == "1"
     left = "XA RECOVER" if kind == "mariadb" else f"SELECT gid FROM pg_prepared_xacts WHERE database = '{name}'"
     assert server.ask(left) == ""
+
+
+def test_what_all_have_voted_for_stays_with_the_operator(postgres: Any, new_name: Callable[[], str]) -> None:
+    """Another database has failed at its commit, and the connection to this one is lost: whether the others have
+    committed is not known here."""
+    postgres.create(name := new_name())
+    postgres.ask("CREATE TABLE counted (id integer PRIMARY KEY, n integer)", name)
+
+    @element
+    def view() -> Any:
+        def view(request: Any, response: Response) -> None:
+            request.sql.execute(text("INSERT INTO counted VALUES (1, 0)"))
+            FakeDataManager(request.tm, fails={"tpc_finish": OSError("no")}, key="!first").join()
+
+        return view
+
+    app = Pipeline(sql(url=postgres.url(name), twophase=True), errors(), transaction(), view())
+    [database] = [one for one in sql_module._databases.values() if name in one.shown]
+    dialect: Any = database.engine.dialect
+    prepare = dialect.do_prepare_twophase
+
+    def prepare_and_lose(connection: Any, id: str) -> None:
+        mine = connection.connection.driver_connection.info.backend_pid
+        prepare(connection, id)
+        postgres.ask(f"SELECT pg_terminate_backend({mine})")
+
+    dialect.do_prepare_twophase = prepare_and_lose
+    left = f"SELECT gid FROM pg_prepared_xacts WHERE database = '{name}'"
+    try:
+        assert webob.Request.blank("/", method="POST").get_response(app).status_int in (500, 503)
+        gid = postgres.ask(left, name)
+        assert gid != ""
+        postgres.ask(f"ROLLBACK PREPARED '{gid}'", name)
+    finally:
+        sql_module.close_all()
+        sql_module._databases.clear()
