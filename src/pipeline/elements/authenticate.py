@@ -16,7 +16,7 @@ from pipeline.auth.limiter import Limiter
 from pipeline.auth.policy import UNDECLARED, LoggedIn
 from pipeline.composition import Offers, element
 from pipeline.database.places import servers_of
-from pipeline.http.encodings import make_private
+from pipeline.http.encodings import make_private_for_user
 from pipeline.http.origins import guard_end
 from pipeline.interfaces import (
     PUBLIC,
@@ -180,8 +180,7 @@ def _handler(
             raise challenge(request, error, authenticators) from None
         if response.status_line is not OK and response.status_line[:3] == "401":
             challenge_answer(request, response, authenticators)
-        if request.principal is not None:  # also by a password: nginx does not look at Authorization
-            make_private(response, unless_public=True)
+        make_private_for_user(request, response)
 
     return authenticate
 

@@ -9,7 +9,7 @@ from webob.exc import HTTPException
 
 from pipeline.composition import Offers, element
 from pipeline.http import debug_key
-from pipeline.http.encodings import make_private
+from pipeline.http.encodings import make_private_for_user
 from pipeline.http.error_pages import (
     DebugRequest,
     Problem,
@@ -100,8 +100,7 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
 def answer_error(request: ErrorsRequest, response: Response, error: Exception) -> None:
     """Answer an error: with the answer that it carries, with its error view, or with the built-in page."""
     _answer_error(request, response, error)
-    if request.principal is not None:  # authenticate does not see this answer (S26)
-        make_private(response, unless_public=True)
+    make_private_for_user(request, response)  # authenticate does not see this answer
 
 
 def _answer_error(request: ErrorsRequest, response: Response, error: Exception) -> None:

@@ -126,6 +126,15 @@ def make_private(response: AnyResponse, *, unless_public: bool = False) -> None:
     headers[:] = _private(headers, unless_public)
 
 
+def make_private_for_user(request: Any, response: AnyResponse) -> None:
+    """Have no cache give an answer that is for a user to others (S26), unless its view allows shared caches.
+
+    This holds for a password as well: nginx does not look at Authorization.
+    """
+    if request.principal is not None:
+        make_private(response, unless_public=True)
+
+
 _SHARED = re.compile("public|s-maxage", re.IGNORECASE)
 
 

@@ -25,7 +25,7 @@ from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.http import debug_key
 from pipeline.http.content_policy import page_policy
-from pipeline.http.encodings import accepted, bounded, make_private, vary
+from pipeline.http.encodings import accepted, bounded, make_private_for_user, vary
 from pipeline.http.exceptions import adopt_exception
 from pipeline.http.header_lists import values_in, without
 from pipeline.http.tracebacks import chain_of, shortened, traceback_of
@@ -230,8 +230,7 @@ def put_error(request: Request, response: Response, error: Exception) -> None:
         if debug_key.may_see(request):
             problem = debug_key.tell(request, error, problem)
         put_problem(response, problem, accept_of(request.environ))
-    if request.principal is not None:
-        make_private(response, unless_public=True)
+    make_private_for_user(request, response)
 
 
 def put_last_resort(request: Request, response: Response, failure: Exception) -> None:

@@ -17,7 +17,7 @@ from pipeline.auth.authentication import AuthRequest, quoted, refuse_odd
 from pipeline.auth.policy import UNDECLARED
 from pipeline.composition import Offers, element
 from pipeline.elements.authenticate import authorizer
-from pipeline.http.encodings import make_private
+from pipeline.http.encodings import make_private_for_user
 from pipeline.interfaces import Facts, Handler, ISecurityPolicy
 from pipeline.names import checked
 from pipeline.publishing.steps import call_hooks, name_view, parse
@@ -123,8 +123,7 @@ def zope_items(next: Handler, *, realm: str = "Zope", max_segments: int = 128) -
         except HTTPUnauthorized as error:
             error.headers["WWW-Authenticate"] = header
             raise
-        if request.principal is not None:
-            make_private(response, unless_public=True)
+        make_private_for_user(request, response)
 
     return Offers(zope_items, authorize=authorizer(SitePolicy, "deny"))
 
