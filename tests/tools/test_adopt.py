@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from pipeline.adopting.asking import with_hidden_fields
+from pipeline.adopting.comparing import differences
 from pipeline.adopting.reading import Existing
 from pipeline.adopting.writing import parts_of
-from pipeline.tools.adopt import differences, write_as
+from pipeline.tools.adopt import write_as
 from pipeline.tools.command import main
 
 pytestmark = pytest.mark.once

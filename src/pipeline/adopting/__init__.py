@@ -1,1 +1,1 @@
-"""A site that exists: read, asked and written anew."""
+"""A site that exists: read, asked, written anew and compared."""
