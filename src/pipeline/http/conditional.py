@@ -23,10 +23,10 @@ from pipeline.response import NOT_MODIFIED, PLAIN, Response
 _ETAG = re.compile(r'(W/)?"([^"]*)"')
 _RANGE = re.compile(r"bytes[ \t]*+=[ \t,]*+([0-9]*+)[ \t]*+-[ \t]*+([0-9]*+)[ \t,]*+", re.IGNORECASE)
 
-_OF_THE_BYTES = ("content-digest", "content-length", "content-md5")
+OF_THE_BYTES = ("content-digest", "content-length", "content-md5")
 """Headers that are those of the bytes that are sent (RFC 9530), and not of the whole."""
 _OF_THE_BODY = (
-    *_OF_THE_BYTES,
+    *OF_THE_BYTES,
     "content-disposition",
     "content-encoding",
     "content-language",
@@ -97,7 +97,7 @@ def _ranged(header: str, response: Response, body: Any) -> Any:
         response.headerlist.append(("Content-Range", f"bytes */{length}"))
         return body
     part_of = ("Content-Range", f"bytes {start}-{stop - 1}/{length}"), ("Content-Length", str(stop - start))
-    _become(response, "206 Partial Content", (*without(response.headerlist, *_OF_THE_BYTES), *part_of))
+    _become(response, "206 Partial Content", (*without(response.headerlist, *OF_THE_BYTES), *part_of))
     if type(body) is list:
         return [b"".join(body)[start:stop]]
     if hasattr(body, "app_iter_range"):

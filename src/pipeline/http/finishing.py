@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any
 
-from pipeline.http.conditional import conditional
+from pipeline.http.conditional import OF_THE_BYTES, conditional
 from pipeline.http.files import FileBody
 from pipeline.http.header_lists import values_in, without
 from pipeline.http.streaming import blocks_of
@@ -78,10 +78,10 @@ def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, boo
     if rewritten:
         response.headerlist = [
             (name, f"W/{value.removeprefix('W/')}" if name.lower() == "etag" else value)  # RFC 9110 section 8.8.1
-            for name, value in without(response.headerlist, *_OF_THE_BYTES)
+            for name, value in without(response.headerlist, *_OF_THE_ORIGINAL)
         ]
     return blocks, rewritten
 
 
-_OF_THE_BYTES = ("accept-ranges", "content-digest", "content-length", "content-md5", "digest", "repr-digest")
+_OF_THE_ORIGINAL = (*OF_THE_BYTES, "accept-ranges", "digest", "repr-digest")
 """Headers that are only valid for the original bytes of a body."""
