@@ -205,24 +205,25 @@ def test_a_class_that_is_gone_is_no_404(path: str, gone: Any, tmp_path: Path, ca
     assert "class wiki_models.Site of stored objects cannot be imported" in caplog.text
 
 
+def make_table(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS t (v text)")
+
+
 @pytest.mark.parametrize("how", ["copied", "moved"])
 def test_a_file_of_sqlite_is_opened_again(how: str, tmp_path: Path) -> None:
     (tmp_path / "var").mkdir()
     file = tmp_path / "var" / "site.sqlite"
 
-    def make() -> None:
-        with closing(sqlite3.connect(file)) as connection, connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS t (v text)")
-
     def insert(request: Any, response: Response) -> list[bytes]:
         request.sql.execute(text("INSERT INTO t VALUES ('a')"))
         return [b"done"]
 
-    make()
+    make_table(file)
     app = Pipeline(sql(url=f"sqlite:///{file}"), errors(), transaction(), end(view=insert))
     assert ask(app).status == 200
     REPLACED[how](file)
-    make()
+    make_table(file)
     assert [ask(app).status for _ in range(3)] == [200, 200, 200]
     close_sql()
     with closing(sqlite3.connect(file)) as connection, connection:
@@ -235,18 +236,14 @@ def test_a_file_of_sqlite_that_is_replaced_while_a_view_runs_gets_no_commit(how:
     (tmp_path / "var").mkdir()
     file = tmp_path / "var" / "site.sqlite"
 
-    def make() -> None:
-        with closing(sqlite3.connect(file)) as connection, connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS t (v text)")
-
     def insert(request: Any, response: Response) -> list[bytes]:
         request.sql.execute(text("INSERT INTO t VALUES ('a')"))
         if request.params:
             REPLACED[how](file)
-            make()
+            make_table(file)
         return [b"done"]
 
-    make()
+    make_table(file)
     app = Pipeline(sql(url=f"sqlite:///{file}"), errors(), transaction(), end(view=insert))
     assert [ask(app, query).status for query in ("/", "/?replace=1", "/")] == [200, 503, 200]
     close_sql()

@@ -55,7 +55,8 @@ class ShieldRequest(Request):
         headers = self.environ["pipeline.response"].headers
         if nonce not in headers.get(self.shield_policy[0], ""):  # it may be that an error has taken it back
             allow(self, _IN_THE_PAGE, nonce)
-            if headers.get("Cache-Control") in (None, self.principal and "private"):  # that is of authenticate
+            said = headers.get("Cache-Control")
+            if said is None or (said == "private" and self.principal is not None):  # authenticate says that
                 headers["Cache-Control"] = "no-store"
         return self.shield_nonce
 
