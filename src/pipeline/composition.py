@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import ParamSpec
 
     from pipeline.between import watched
+    from pipeline.declared import refuse_unfit
     from pipeline.foreign import foreign
     from pipeline.ini import Source
     from pipeline.strings import from_strings
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     Options = ParamSpec("Options", default=...)
 else:  # for cost alone: many pipelines need none of these modules
     watched = on_demand("pipeline.between:watched")
+    refuse_unfit = on_demand("pipeline.declared:refuse_unfit")
     foreign = on_demand("pipeline.foreign:foreign")
     Source = on_demand("pipeline.ini:Source")
     from_strings = on_demand("pipeline.strings:from_strings")
@@ -150,6 +152,7 @@ class Element(Generic[Options]):
         """Make the handler: the only time that the factory is called for this element."""
         self.signature.check_options(self.name, self.options)
         try:
+            refuse_unfit(self.name, self.options, self.signature.annotations)
             made = self.factory(*next, **self.options)
         except ConfigurationError as error:
             if self.source is not None:

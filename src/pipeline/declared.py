@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import entry_points
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
-from pipeline.interfaces import ConfigurationError
+from pipeline.interfaces import ConfigurationError, OptionError
 from pipeline.order import Contract
 
 THINGS = {"root", "context", "database", "zodb_connection", "commit", "written", "attempts", "principal", "form"}
@@ -32,7 +33,7 @@ def refuse_odd(chain: tuple[Contract, ...]) -> None:
                 raise _odd(contract, where, f"{name!r}, and no element has that name. Did you mean {near!r}?")
         for what, count in (("between", "(step, offers)"), ("new_session", "(request, principal)")):
             function = getattr(contract, what)
-            if function is not None and not takes_two(function):
+            if function is not None and not takes(2, function):
                 raise _odd(contract, what, f"{function!r:.200}, which cannot be called with {count}")
         is_told = "database" not in contract.provides or hasattr(contract.adds, "__positions__")
         if "written" in answered and not is_told:
@@ -42,12 +43,9 @@ def refuse_odd(chain: tuple[Contract, ...]) -> None:
                 "no class with __positions__, so causal cannot tell what is written there. Define it, to return "
                 "the position of the database by its name, or {} if no process is ever behind",
             )
-        for option, value in contract.place[1].items():
-            if runs_nothing(value) == ASYNC:
-                raise ConfigurationError(f"{_where(contract)}option {option!r} of {contract.name} {ASYNC}")
         if contract.handler is not None:
             oddity = runs_nothing(contract.handler)
-            if not oddity and not takes_two(contract.handler):
+            if not oddity and not takes(2, contract.handler):
                 oddity = "cannot be called with (request, response)"
             if oddity:
                 raise ConfigurationError(f"{_where(contract)}the handler of the element {contract.name} {oddity}")
@@ -74,10 +72,29 @@ def runs_nothing(function: Any) -> str:
     return "has a yield, so a call runs nothing of it" if any(map(inspect.isgeneratorfunction, called)) else ""
 
 
-def takes_two(function: Any) -> bool:
-    """Return whether a function can be called with two arguments, as far as that can be told."""
+def refuse_unfit(name: str, options: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
+    """Raise OptionError if an option of element ``name`` is a function or a class that its annotation excludes.
+    Text has been converted by the annotation."""
+    for option, value in options.items():
+        if oddity := ASYNC if runs_nothing(value) == ASYNC else _unfit(value, annotations[option]):
+            raise OptionError(f"option {option!r} of {name} {oddity}")
+
+
+def _unfit(value: Any, annotation: Any) -> str:
+    """Return why a function or a class cannot be the value of an option, or ""."""
+    for choice in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,):
+        origin, (wanted, *_) = get_origin(choice), (*get_args(choice), None)
+        if origin is type and wanted is not Any and not (isinstance(value, type) and issubclass(value, wanted)):
+            return f"is {value!r:.200}, and no class that extends {wanted.__name__}"
+        if origin is Callable and isinstance(wanted, list) and callable(value) and not takes(len(wanted), value):
+            return f"is {value!r:.200}, which cannot be called with {len(wanted)} arguments"
+    return ""
+
+
+def takes(count: int, function: Any) -> bool:
+    """Return whether a function can be called with so many arguments, as far as that can be told."""
     try:
-        inspect.signature(function).bind(None, None)
+        inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
     except ValueError:  # a builtin

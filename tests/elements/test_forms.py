@@ -1014,7 +1014,7 @@ def test_no_file_descriptor_is_left(site: Any) -> None:
 
 @pytest.mark.parametrize("option", ["max_body", "max_memory", "max_disk", "max_parts", "max_fields", "max_header"])
 def test_a_limit_is_one_or_more(option: str) -> None:
-    with pytest.raises(OptionError, match="a limit is 1 or more"):
+    with pytest.raises(OptionError, match="must be a number of at least 1"):
         forms(**{option: 0})(lambda environ, start_response: [])
 
 

@@ -273,7 +273,7 @@ def test_any_number_of_attempts_may_be_made(delay: float, no_pauses: list[float]
 
 
 def test_a_pause_cannot_be_negative() -> None:
-    with pytest.raises(OptionError, match="negative"):
+    with pytest.raises(OptionError, match="delay must be a number of at least 0"):
         site(Failing(0), delay=-1.0)
 
 

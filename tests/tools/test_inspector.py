@@ -128,7 +128,7 @@ def test_it_stands_outside_of_all_other_elements() -> None:
 
 
 def test_a_number_of_requests_below_one_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="keep must be at least 1"):
+    with pytest.raises(ConfigurationError, match="keep must be a number of at least 1"):
         Pipeline(inspector(keep=0), errors(), traverse(root=Box), publisher())
 
 

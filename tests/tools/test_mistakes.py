@@ -384,7 +384,7 @@ MISTAKES = [
     ),
     Mistake(
         "function in the place of a policy",
-        ("option 'policy'", "cannot be called without arguments", "LINE:[filter:authenticate]"),
+        ("option 'policy'", "cannot be called with 0 arguments", "LINE:[filter:authenticate]"),
         AUTHENTICATED.replace("MODULE:check", "MODULE:check\npolicy = MODULE:check"),
         CHECK,
     ),
@@ -1209,9 +1209,8 @@ MISTAKES = [
             ("shield", "referrer = no-referer", "'no-referer' is no Referrer-Policy"),
             ("shield", "opener = same-orign", "'same-orign' is no Cross-Origin-Opener-Policy"),
             ("sql", "url = sqlite://", "'sqlite://' is in the memory of one process"),
-            ("compress", "types = text/html, text/css", "'text/html,' has a comma, which belongs to the value"),
+            ("session", "keys = %(here)s/keys\nkeep = basket, language", "'basket,' has a comma, which belongs to"),
             ("session", "keys = %(here)s/keys  # secret", "'#' begins no comment here, and belongs to the value"),
-            ("session", "keys = %(here)s/keys\nmax_age = 0", "ends it at once: what is kept is never read again"),
             (
                 "vhost",
                 "allowed_hosts = *\naccept = Forwarded\ntrusted = ::1 0.0.0.0/0",

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from webob.exc import HTTPTooManyRequests
 
-from pipeline.interfaces import OptionError
+from pipeline.ranges import at_least
 
 LONGEST_LOGIN = 200
 """Characters of a login that count. Normalizing takes time by the square of the length (S12)."""
@@ -63,8 +63,8 @@ class Limiter:
     def __init__(
         self, failures: int = 10, interval: float = 30.0, limit: int = 10_000, shared: Counts | None = None
     ) -> None:
-        if failures < 1 or interval <= 0:
-            raise OptionError("the option failures must be 1 or more, and interval more than 0 seconds")
+        at_least(1, failures=failures)
+        at_least(0.001, interval=interval)
         self.failures = failures
         self.interval = interval
         self._limit = limit

@@ -70,7 +70,7 @@ def _facts(
 def authenticate(
     next: Handler,
     *,
-    check: Callable[..., str | None] | None = None,
+    check: Callable[[Any, str, str], str | None] | None = None,
     by: tuple[Literal["basic", "session", "header"], ...] = ("basic",),
     header: str = "X-Forwarded-User",
     trusted: tuple[str, ...] = (),
@@ -201,13 +201,7 @@ def authorizer(
     policy: Callable[[], Any], undeclared: Literal["read", "allow", "deny"]
 ) -> Callable[[Any, View], None]:
     """Return the function that refuses a view that the policy does not permit."""
-    try:
-        decide = policy()
-    except TypeError as error:
-        raise ConfigurationError(
-            f"authenticate: option 'policy': {policy!r} cannot be called without arguments ({error}). Name a class "
-            f"whose objects provide ISecurityPolicy, or a function that returns one"
-        ) from error
+    decide = policy()
     if not ISecurityPolicy.providedBy(decide):
         raise ConfigurationError(
             f"authenticate: option 'policy': {policy!r} returns an object that does not provide ISecurityPolicy"

@@ -11,7 +11,8 @@ from urllib.parse import quote, urljoin
 from pipeline.composition import element
 from pipeline.http.encodings import restore_tags, weaken_tag
 from pipeline.http.html_head import Attribute, Head
-from pipeline.interfaces import Handler, OptionError
+from pipeline.interfaces import Handler
+from pipeline.ranges import at_least
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 
@@ -49,8 +50,7 @@ def base(next: Handler, *, window: int = 65_536) -> Handler:
     A ``<base>`` in the body is not found. HTML does not allow it there, but a browser uses it if it is the first of
     the page. The one that this element puts into the head is then the first, and counts instead.
     """
-    if window < PRESCAN:
-        raise OptionError(f"the option window must be at least {PRESCAN} bytes, not {window}")
+    at_least(PRESCAN, window=window)
 
     def base(request: Request, response: Response) -> None:
         environ = request.environ

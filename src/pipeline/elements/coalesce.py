@@ -17,7 +17,8 @@ from time import sleep
 
 from pipeline.composition import element
 from pipeline.database import forks
-from pipeline.interfaces import Handler, OptionError
+from pipeline.interfaces import Handler
+from pipeline.ranges import at_least
 from pipeline.request import Request
 from pipeline.response import LIVE, Response
 
@@ -54,8 +55,7 @@ def coalesce(next: Handler, *, size: int = SIZE, threshold: float = 0.005) -> Ha
 
     Bodies in memory, files and event streams pass unchanged.
     """
-    if size < 0 or threshold < 0:
-        raise OptionError(f"the options size and threshold must not be negative: {size}, {threshold}")
+    at_least(0, size=size, threshold=threshold)
     if not size:
         return next
 

@@ -14,6 +14,7 @@ from pipeline.composition import element
 from pipeline.http.encodings import choose, restore_tags, vary, weaken_tag
 from pipeline.http.header_lists import Headers, of_headers, values_in
 from pipeline.interfaces import Handler, OptionError
+from pipeline.ranges import MEDIA_TYPE, at_least, words_of
 from pipeline.request import Request
 from pipeline.response import CHECKED, OK, Response
 
@@ -94,6 +95,8 @@ def compress(
     differ with each page, or answer such pages with ``Cache-Control: no-transform``.
     """
     _check_options(encodings, level)
+    at_least(0, minimum=minimum)
+    words_of("types", types, MEDIA_TYPE, "a content type")
     if not types:
         return next
     starts = {name: packer(level) for name, packer in PACKERS.items() if packer is not None}

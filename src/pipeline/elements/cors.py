@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pipeline.composition import element
@@ -10,10 +9,10 @@ from pipeline.http.encodings import vary
 from pipeline.http.hosts import Host
 from pipeline.http.origins import LET_IN
 from pipeline.interfaces import Handler, OptionError
+from pipeline.ranges import NAME, at_least, words_of
 from pipeline.request import Request
 from pipeline.response import Response
 
-TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 FORBIDDEN = "403 Forbidden"
 OF_FORMS = ("", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """The types of bodies that a form of any page can send, without having been allowed to."""
@@ -57,10 +56,11 @@ def cors(
         if one != as_sent(one):
             what = "in small letters, without a path, and without the port of the scheme"
             raise OptionError(f"{one!r} is not an origin as browsers send it, {what}: https://app.example.com")
-    exposed = ", ".join(names_in("expose", expose))
-    known = [name.lower() for name in names_in("headers", headers)]
+    at_least(0, max_age=max_age)
+    exposed = ", ".join(words_of("expose", expose, NAME, "a header"))
+    known = [name.lower() for name in words_of("headers", headers, NAME, "a header")]
     said_before = {
-        "Access-Control-Allow-Methods": ", ".join(names_in("methods", methods)),
+        "Access-Control-Allow-Methods": ", ".join(words_of("methods", methods, NAME, "a method")),
         "Access-Control-Allow-Headers": ", ".join(headers),
         "Access-Control-Max-Age": str(max_age),
     }
@@ -111,14 +111,6 @@ def as_sent(origin: str) -> str:
         return f"{scheme}://{Host.parse(host).written(scheme)[0]}"
     except (ValueError, KeyError):
         return ""
-
-
-def names_in(option: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names in an option. Raise OptionError if one is not a name."""
-    for name in names:
-        if not TOKEN.fullmatch(name):
-            raise OptionError(f"option {option!r}: {name!r} is not the name of a method or a header")
-    return names
 
 
 def is_of_a_script(environ: dict[str, Any]) -> bool:

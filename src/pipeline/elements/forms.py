@@ -28,8 +28,9 @@ from pipeline.forms.converters import CONVERTERS, WORDS, Converter, IFieldConver
 from pipeline.forms.fields import fields_of
 from pipeline.forms.multipart_body import Limits, Part, read_multipart
 from pipeline.forms.upload import Upload
-from pipeline.interfaces import Facts, Handler, OptionError
+from pipeline.interfaces import Facts, Handler
 from pipeline.names import check_name
+from pipeline.ranges import NAME, at_least, words_of
 from pipeline.request import Request, on_first_use
 from pipeline.response import Response
 
@@ -99,9 +100,9 @@ def forms(
     before the view is called. A field of the query that is malformed is a 400 if a view reads it.
     """
     limits = Limits(parts=max_parts, memory=max_memory, disk=max_disk, header=max_header)
-    if min(max_body, max_fields, *limits) < 1:
-        raise OptionError("a limit is 1 or more")
-    with_body = frozenset(method.upper() for method in methods)
+    at_least(1, max_body=max_body, max_memory=max_memory, max_disk=max_disk, max_parts=max_parts)
+    at_least(1, max_fields=max_fields, max_header=max_header)
+    with_body = frozenset(method.upper() for method in words_of("methods", methods, NAME, "a method"))
     reading = Reading(with_body, max_body, max_fields, limits)
     read = reading.read
 

@@ -8,6 +8,7 @@ from pipeline.composition import element
 from pipeline.http import debug_key
 from pipeline.interfaces import Facts, Handler
 from pipeline.options import on_demand
+from pipeline.ranges import at_least
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -54,8 +55,8 @@ def inspector(next: Handler, *, keep: int = 1_000, slow: float = 0.5) -> Handler
     for the view, the databases, the log and the error. Secrets are masked: cookies, credentials, and fields whose
     names say so. Stands outside of all other elements of this package.
     """
-    if keep < 1:
-        raise ValueError(f"keep must be at least 1, not {keep}")
+    at_least(1, keep=keep)
+    at_least(0, slow=slow)
     debug_key.make()
     debug_key.announce("the inspector", f"{PATH}/")
     inspecting = Inspector(next, keep, slow)

@@ -20,6 +20,7 @@ from pipeline.http.conditional import conditional
 from pipeline.http.finishing import finish
 from pipeline.http.noting import ALL, CONDITIONS, Noting, watched
 from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.ranges import at_least
 from pipeline.request import OnFirstUse, Request
 from pipeline.response import CHECKED, OK, Response, check_headers
 
@@ -93,8 +94,8 @@ def keep(next: Handler, *, megabytes: int = 32, verify: int = 0, wait: float = 5
     Requires an object database of ZODB or ZEO; RelStorage is refused. Other databases, files and clocks are not
     watched. Elements that add output filters must stand inside.
     """
-    if megabytes < 1 or verify < 0 or wait < 0:
-        raise ValueError("verify and wait must not be negative, and megabytes must be at least 1")
+    at_least(1, megabytes=megabytes)
+    at_least(0, verify=verify, wait=wait)
     pages = Pages(megabytes << 20)
     return Offers(Keeper(next, pages, verify, wait).answer, kept_pages=pages)
 

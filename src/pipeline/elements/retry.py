@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from pipeline.composition import element
 from pipeline.http.bodies import ShortBody
-from pipeline.interfaces import Facts, Handler, OptionError
+from pipeline.interfaces import Facts, Handler
+from pipeline.ranges import at_least
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -87,8 +88,8 @@ def retry(
     sets ``request.attempts_left = 0``. When no attempt is left, ``errors`` answers 503. A statement at which four
     attempts in a row lose their connection is a 500, since a fifth one would, too.
     """
-    if delay < 0:
-        raise OptionError(f"the option delay must not be negative: {delay}")
+    at_least(1, attempts=attempts)
+    at_least(0, delay=delay, patience=patience, body_limit=body_limit)
     if attempts < 2:
         return next
     more = attempts - 1

@@ -18,6 +18,7 @@ from pipeline.composition import Offers, element
 from pipeline.http.encodings import make_private
 from pipeline.http.files import FileBody
 from pipeline.interfaces import ConfigurationError, Facts, Handler
+from pipeline.ranges import at_least
 from pipeline.request import Request, on_first_use
 from pipeline.response import Response, check_header
 
@@ -198,6 +199,7 @@ def session(
     commit fails, the session and the messages stay as they were. Error views and streamed bodies can only read the
     session. If it is beyond the limit, SessionTooLarge names its keys, and nothing is committed.
     """
+    at_least(1, max_age=max_age)
     if not 0 < limit <= MAX_COOKIE:
         raise ConfigurationError(f"session: option 'limit' is {limit}; browsers store from 1 to {MAX_COOKIE} bytes")
     if cookie == Session.COOKIE:

@@ -13,7 +13,8 @@ from typing import Any
 from pipeline.composition import Offers, element
 from pipeline.http.content_policy import NAME, REPORT_ONLY, hash_of, joined, with_sources, written
 from pipeline.http.origins import mount_at, mount_of
-from pipeline.interfaces import Facts, Handler, OptionError
+from pipeline.interfaces import Facts, Handler
+from pipeline.ranges import at_least
 from pipeline.request import Request
 from pipeline.response import CHECKED, NOSNIFF, HeaderList, Response, check_headers
 
@@ -135,8 +136,7 @@ def shield(
     always: HeaderList = [NOSNIFF]
     always += [("Referrer-Policy", referrer)] if referrer else []
     always += [("Cross-Origin-Opener-Policy", opener)] if opener else []
-    if hsts < 0:
-        raise OptionError(f"the option hsts must not be negative: browsers ignore max-age={hsts}")
+    at_least(0, hsts=hsts)
     of_https: HeaderList = [("Strict-Transport-Security", f"max-age={hsts}")] if hsts else []
 
     def with_policy(value: str) -> tuple[HeaderList, HeaderList]:

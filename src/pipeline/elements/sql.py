@@ -20,6 +20,7 @@ from pipeline.database.transactions import OFFERED, DatabaseRequest
 from pipeline.database.written import Positions
 from pipeline.interfaces import Facts, Handler
 from pipeline.jobs import JobRequest
+from pipeline.ranges import at_least
 from pipeline.request import on_first_use
 
 
@@ -126,6 +127,9 @@ def sql(
         "isolation_level": isolation_level,
         "hide_parameters": hide_parameters,
     }
+    at_least(0, max_lag=max_lag, pool_size=pool_size, pool_timeout=pool_timeout, lock_timeout=lock_timeout)
+    at_least(0, statement_timeout=statement_timeout)
+    at_least(-1, max_overflow=max_overflow, pool_recycle=pool_recycle)  # -1: no limit, as SQLAlchemy has it
     given = {name: value for name, value in settings.items() if value is not None}
     time_limits = {"statement_timeout": statement_timeout, "lock_timeout": lock_timeout}
     database = database_of(url, twophase, given, time_limits)

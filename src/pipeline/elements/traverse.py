@@ -74,6 +74,8 @@ def traverse(
     """
     if request_type is not None and not getattr(request_type, "extends", lambda _: False)(IRequest):
         raise ConfigurationError(f"traverse: the request_type {request_type!r} does not extend IRequest")
+    if min(max_segments, max_query) < 1:
+        raise ConfigurationError("traverse: the options max_segments and max_query must be at least 1")
     return _walking(next, finder_of(root), max_segments, max_query, slash_redirect, request_type)
 
 

@@ -20,6 +20,7 @@ from pipeline.database.zodb_pools import close_all as close_all
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.jobs import JobRequest
 from pipeline.options import on_demand, resolve
+from pipeline.ranges import at_least
 from pipeline.request import on_first_use
 
 if TYPE_CHECKING:
@@ -108,6 +109,10 @@ def zodb(
         "lock_timeout": lock_timeout,
         "statement_timeout": statement_timeout,
     }
+    at_least(1, max_connections=max_connections)
+    at_least(0, cache_size=cache_size, cache_size_bytes=cache_size_bytes, connection_wait=connection_wait)
+    at_least(0, pool_size=pool_size, pool_timeout=pool_timeout, lock_timeout=lock_timeout)
+    at_least(0, statement_timeout=statement_timeout)
     given = {name: value for name, value in settings.items() if value is not None}
     with suppress(FileNotFoundError):  # for new blobs: it is found by opening files, so not when there are too many
         tempfile.gettempdir()
