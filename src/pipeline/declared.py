@@ -26,6 +26,11 @@ THINGS |= {"error_pages", "content_policy"}
 def refuse_odd(chain: tuple[Contract, ...]) -> None:
     """Raise ConfigurationError for a declaration of an element, of a finished chain, that cannot be meant."""
     answered = {name for contract in chain for name in (contract.name, *contract.provides)}
+    cookies: dict[str, str] = {}
+    for contract in chain:
+        name = contract.place[1].get("cookie")
+        if name and cookies.setdefault(name, contract.name) != contract.name:
+            raise _odd(contract, "cookie", f"{name!r}, which {cookies[name]} has: each would hide the other's")
     for contract in chain:
         for name in {*contract.inside, *contract.outside} - answered:
             if near := _near(name, contract):

@@ -146,3 +146,24 @@ def test_the_option_of_an_element_from_outside_is_asked_too() -> None:
         Pipeline(greeting(greet=str.upper), end)
     Pipeline(greeting(greet=lambda request, name: name), end)
     Pipeline(greeting(greet=max), end)  # a builtin tells no signature
+
+
+@pytest.mark.parametrize(
+    "login", ["/@@login", "//evil.example", "https://login.example/", "a b", "é", "login?x=1", ""]
+)
+def test_an_address_of_the_login_page_that_is_no_path_is_refused(login: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="option 'login'"):
+        made("authenticate", tmp_path, login=login)
+
+
+@pytest.mark.parametrize("login", ["@@login", "members/@@login", "log-in/", "++skin++blue/@@login"])
+def test_the_path_of_a_login_page(login: str, tmp_path: Path) -> None:
+    made("authenticate", tmp_path, login=login)
+
+
+def test_two_elements_with_a_cookie_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    keys = str(tmp_path / "keys")
+    login = {"by": ("session",), "keys": keys, "check": lambda request, login, password: None}
+    with pytest.raises(ConfigurationError, match=r"authenticate declares cookie = 'shop', which session has"):
+        Pipeline(ELEMENTS["session"](keys=keys, cookie="shop"), authenticate(**login, cookie="shop"), end)
+    Pipeline(ELEMENTS["session"](keys=keys, cookie="shop"), authenticate(**login, cookie="shop_login"), end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -33,6 +34,7 @@ from pipeline.response import OK, Response, check_header
 from pipeline.views import View, Views
 
 TAKEN = ("", "session_data", "browser")
+PATH = re.compile(r"(?!/|.*//)[\w@+.~%/-]+", re.ASCII)
 """Names of cookies that the login must not have."""
 
 
@@ -251,6 +253,8 @@ def _session(
     """Return ``Session`` and ``KnownBrowsers``. They need an extra, so they are imported only if they are used."""
     if not keys:
         raise ConfigurationError("authenticate: sessions need the option 'keys', the path of a file")
+    if not PATH.fullmatch(login):
+        raise ConfigurationError(f"authenticate: option 'login': {login!r} is not a path from the root: @@login")
     if cookie in TAKEN:
         raise ConfigurationError(f"authenticate: option 'cookie': {cookie!r} is the name of another cookie of ours")
     check_header(cookie, "")
