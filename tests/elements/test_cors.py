@@ -84,6 +84,21 @@ def test_what_may_change_something(origin: str, credentials: str, sender: str) -
     assert stored == ([origin] if may else [])
 
 
+@pytest.mark.parametrize("sender", ["a script", "an old browser, JSON"])
+@pytest.mark.parametrize("origin", [LISTED, NAMED])
+@pytest.mark.parametrize(
+    ("methods", "method"), list(product([("GET", "HEAD"), ("GET", "PUT"), ("GET", "POST")], ["POST", "PUT"]))
+)
+def test_a_method_that_is_not_named_stays_refused__S23(
+    methods: tuple[str, ...], method: str, origin: str, sender: str
+) -> None:
+    """A browser sends a POST of text/plain without a preflight (Fetch, CORS-safelisted method): it asks nothing."""
+    answer = send(site(methods=methods), "/add", method, origin=origin, **SENDERS[sender])
+    assert answer.status == (200 if method in methods else 403)
+    assert stored == ([origin] if method in methods else [])
+    assert answer.headers["Access-Control-Allow-Origin"] == origin, "the script may read why"
+
+
 @pytest.mark.parametrize("user", ["", " ", "ann"])
 @pytest.mark.parametrize("origin", [LISTED, NAMED, STRANGE])
 @pytest.mark.parametrize("foreign", [True, False])

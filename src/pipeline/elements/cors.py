@@ -86,7 +86,8 @@ def cors(
         if environ["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
             answer_before(environ, response, allowed)
         else:
-            if allowed and is_of_a_script(environ) and (origin in trusted or not has_credentials(environ)):
+            asks = allowed and environ["REQUEST_METHOD"] in methods  # a browser sends a POST of text without asking
+            if asks and is_of_a_script(environ) and (origin in trusted or not has_credentials(environ)):
                 environ[LET_IN] = origin in trusted
             try:
                 next(request, response)
