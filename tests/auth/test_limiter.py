@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stringprep
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -117,10 +118,20 @@ def test_limits_that_are_none_are_refused(options: dict[str, int]) -> None:
         ("ann", "", False),
         ("\ud800", "\ud801", False),
         ("a" * 300 + "b", "a" * 300 + "c", True),
+        ("ann  smith", "ann smith", True),
+        ("ann\u2009smith", "ann\tsmith", True),
     ],
 )
 def test_spellings_of_one_account_are_counted_together(one: str, other: str, same: bool) -> None:
     assert (keys_of(one, "")[0] == keys_of(other, "")[0]) is same
+
+
+def test_characters_that_a_directory_ignores_make_no_spelling__S22() -> None:
+    """SASLprep, which directories and XMPP prepare names with, maps those of table B.1 to nothing (RFC 4013). One of
+    them is a hyphen of Mongolian, which is seen."""
+    ignored = [one for one in map(chr, range(0x10FFFF)) if stringprep.in_table_b1(one) and one != "\u1806"]
+    assert len(ignored) > 20 and "\xad" in ignored and "\u200b" in ignored
+    assert {keys_of(f"a{one}nn", "")[0] for one in ignored} == {keys_of("ann", "")[0]}
 
 
 @pytest.mark.parametrize(

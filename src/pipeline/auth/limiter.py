@@ -175,11 +175,15 @@ def digest_of(login: str) -> str:
 def account_of(login: str) -> str:
     """Return a digest of the login. Spellings that a user directory may accept for one account have one digest.
 
-    Some directories and databases ignore case, accents or blanks around names, and only they know it. So the limit
-    ignores them as well: otherwise ten spellings would allow ten times the guesses.
+    Some directories and databases ignore case, accents, blanks, or characters that are not seen, and only they know
+    it. So the limit ignores them as well: otherwise ten spellings would allow ten times the guesses.
     """
     decomposed = unicodedata.normalize("NFKD", login[:LONGEST_LOGIN].casefold())
-    return digest_of("".join(letter for letter in decomposed if not unicodedata.combining(letter)).strip())
+    return digest_of("".join(letter for letter in decomposed if unicodedata.category(letter) not in _IGNORED))
+
+
+_IGNORED = ("Cc", "Cf", "Mc", "Me", "Mn", "Zl", "Zp", "Zs")
+"""Categories of characters that a directory may ignore in a name, as LDAP's does (RFC 4518 section 2)."""
 
 
 def _own_address(digest: str, address: str) -> str:
