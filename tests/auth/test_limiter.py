@@ -127,8 +127,8 @@ def test_spellings_of_one_account_are_counted_together(one: str, other: str, sam
 
 
 def test_characters_that_a_directory_ignores_make_no_spelling__S22() -> None:
-    """SASLprep, which directories and XMPP prepare names with, maps those of table B.1 to nothing (RFC 4013). One of
-    them is a hyphen of Mongolian, which is seen."""
+    """SASLprep, which directories and XMPP prepare names with, maps those of table B.1 to nothing (RFC 4013). One
+    of them is a hyphen of Mongolian, which is seen."""
     ignored = [one for one in map(chr, range(0x10FFFF)) if stringprep.in_table_b1(one) and one != "\u1806"]
     assert len(ignored) > 20 and "\xad" in ignored and "\u200b" in ignored
     assert {keys_of(f"a{one}nn", "")[0] for one in ignored} == {keys_of("ann", "")[0]}

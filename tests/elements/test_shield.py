@@ -83,12 +83,16 @@ def test_it_keeps_the_rules() -> None:
         ((), {"PATH_INFO": "//trac//x"}, {"policies": {"/trac": "sandbox"}}, {**PLAIN, CSP: "sandbox"}),
         ((), {"PATH_INFO": "/.//./trac/./x"}, {"policies": {"/trac": "sandbox"}}, {**PLAIN, CSP: "sandbox"}),
         ((), {"PATH_INFO": "/trac/../page"}, {"policies": {"/trac": ""}}, PLAIN),
+        ((), {"PATH_INFO": "/trac/.."}, {"policies": {"/trac": ""}}, PLAIN),
+        ((), {"PATH_INFO": "/trac/..x.html"}, {"policies": {"/trac": "sandbox"}}, {**PLAIN, CSP: "sandbox"}),
+        ((), {"PATH_INFO": "/trac/.../x"}, {"policies": {"/trac": "sandbox"}}, {**PLAIN, CSP: "sandbox"}),
         ((), {"PATH_INFO": "/tracs"}, {"policies": {"/trac": ""}}, PLAIN),
         ((), {"PATH_INFO": "/b"}, {"policies": {"/a": "", "/b": "img-src *"}, "report_only": True},
          {**{n: v for n, v in PLAIN.items() if n != CSP}, REPORTED: "img-src *"}),
     ],
     ids=["http", "https", "no hsts", "proxy", "proxy that is not believed", "off", "report only", "sources",
-         "mounted", "left to what is mounted", "by two slashes", "by dots", "up again", "beside it",
+         "mounted", "left to what is mounted", "by two slashes", "by dots", "up again", "up at its end",
+         "two dots in a name", "three dots", "beside it",
          "mounted, report only"],
 )  # fmt: skip
 def test_every_answer_has_them__S24(outer: Any, environ: Any, options: Any, expected: dict[str, str]) -> None:

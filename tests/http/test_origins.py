@@ -241,6 +241,7 @@ def answering(environ: dict[str, Any], start_response: Any) -> list[bytes]:
         ("/api/..%2Fadmin", 403),  # as a browser sends it, and "/admin" for the traversal of Pyramid
         ("/api/x/..%2F..%2F", 403),
         ("/api/..", 403),
+        ("/api/..x", 200),  # a name (RFC 3986 section 5.2.4)
         ("/caf%C3%A9/x", 200),
     ],
 )

@@ -53,7 +53,7 @@ def mount_of(asked: str, paths: Iterable[str]) -> str | None:
     """Return the first of some paths that is the path of a request, or above it; None if there is none, or if the
     request goes up: Pyramid and Zope take ``/api/../admin`` for ``/admin``."""
     above = (path for path in paths if asked == path or asked.startswith(path + "/"))
-    return next(above, None) if "/.." not in asked else None
+    return next(above, None) if "/../" not in f"{asked}/" else None
 
 
 def guard_end(request: Request) -> None:
