@@ -20,6 +20,7 @@ from around_a_view import looking
 from pipeline import Pipeline
 from pipeline.elements.errors import errors
 from pipeline.elements.log import Records, log
+from pipeline.elements.vhost import vhost
 from pipeline.interfaces import ConfigurationError
 
 COMBINED = re.compile(
@@ -158,6 +159,15 @@ def test_no_client_writes_a_line_of_its_own(logged: Any, key: str, value: str) -
     """The fixture finds one printable line of the right form."""
     line = logged(**{key: value})
     assert not any(character in "".join(line.values()) for character in '"\r\n\x1b\x9b\x85\0\x7f')
+
+
+@pytest.mark.parametrize("sent", [{"HTTP_X_FORWARDED_FOR": "{}"}, {"HTTP_FORWARDED": 'for="[{}]:80"'}])
+def test_an_address_behind_proxies_has_no_text_of_a_visitor(logged: Any, sent: dict[str, str]) -> None:
+    """A visitor inside of a trusted network writes what the proxy believes."""
+    forms = ("X-Forwarded", "Forwarded")
+    pipeline = Pipeline(log(), vhost(trusted=("10.0.0.0/8",), accept=forms, allowed_hosts=("*",)), app)
+    told = {name: value.format("fe80::1% - ann (x)\x85 'y") for name, value in sent.items()}
+    assert logged(pipeline, REMOTE_ADDR="10.0.0.9", **told)["host"] == "fe80::1"
 
 
 def test_a_backslash_is_told_from_an_escape(logged: Any) -> None:

@@ -69,17 +69,17 @@ def parse_scheme(text: str) -> str:
 
 def parse_node(text: str) -> str:
     """Return the address in a ``for``, with or without port and brackets; "unknown" if it is obfuscated (RFC 7239
-    section 6)."""
+    section 6). The zone of an address of IPv6, which may be any text, is left out."""
     if _OBFUSCATED.fullmatch(text.partition(":")[0]):
         return "unknown"
     if text[:1] == "[":
         literal, bracket, rest = text[1:].partition("]")
         if not bracket or rest[:1] not in ("", ":"):
             raise ValueError("not an IPv6 address in brackets")
-        return str(IPv6Address(literal))
+        return str(IPv6Address(literal.partition("%")[0]))
     if text.count(":") == 1:
         text = text.partition(":")[0]
-    return str(ip_address(text))
+    return str(ip_address(text.partition("%")[0]))
 
 
 def parse_forwarded(text: str) -> list[dict[str, str]]:
