@@ -95,7 +95,7 @@ def to_date(text: str) -> date:
 
 def to_datetime(text: str) -> datetime:
     with suppress(ValueError):
-        if _DATE.fullmatch(text := text.strip(), 0, 10) and len(text) > 10:
+        if _DATE.fullmatch(text := text.strip(), 0, 10) and text[10:11] in ("T", "t", " "):  # "-" is of a zone
             return datetime.fromisoformat(text)
     raise ValueError("it is not a date and time such as 2026-01-31T12:00")
 
