@@ -175,6 +175,7 @@ def _test(condition: str, branch: str, where: str) -> Test:
 _NOT_ASKED = (
     *("CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSFER_ENCODING"),  # the body stays for the app that answers
     "HTTP_AUTHORIZATION",  # a wrong password counts once
+    "HTTP_ACCESS_CONTROL_REQUEST_METHOD",  # cors would answer it, before a view is looked for
 )
 """Variables of the environ that the question by OPTIONS leaves out."""
 

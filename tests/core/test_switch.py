@@ -522,6 +522,19 @@ def test_a_question_has_neither_a_body_nor_a_password(tmp_path: Path, call: Any)
     assert ASKED == ["OPTIONS None", "GET Basic x", "OPTIONS None"]
 
 
+def test_a_browser_may_ask_a_branch_before_it_sends_a_script(tmp_path: Path, call: Any) -> None:
+    """The question before a request (Fetch, CORS-preflight) goes to the branch that has the view, and its cors."""
+    path = tmp_path / "site.ini"
+    filters = "[filter:scripts]\nuse = egg:wsgi-pipeline#cors\norigins = https://app.example.com\n"
+    site = VIEWS.format(here=__name__, main="main", elements="scripts egg:wsgi-pipeline#errors")
+    path.write_text(site + filters)
+    app = load(f"config:{path}")
+    before = {"HTTP_ORIGIN": "https://app.example.com", "HTTP_ACCESS_CONTROL_REQUEST_METHOD": "POST"}
+    answer = call(app, "/a/form", "OPTIONS", **before)
+    assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (204, "https://app.example.com")
+    assert call(app, "/a/none", "OPTIONS", **before).text == "old /a/none"
+
+
 def test_it_says_that_a_path_is_not_access_control(ini: Callable[..., str], call: Any) -> None:
     """It reads like that, but an object has other addresses: by a namespace, a virtual host, a form."""
     assert "not access control" in " ".join((switch.__doc__ or "").split())
