@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.http.error_pages import lets_out, put_error, put_last_resort
+from pipeline.http.header_lists import OF_EVERY_ANSWER
 from pipeline.http.streaming import stream
 from pipeline.request import Request, close
 from pipeline.response import Response
@@ -36,8 +37,10 @@ def answer_at_edge(request: Request, response: Response, error: Exception) -> An
 def answer_escaped(request: Request, response: Response, error: Exception) -> None:
     """Answer an exception that no element answered. If the request has met ``errors``, it answers as ``errors``
     does."""
+    late = [pair for pair in response.headerlist if pair[0] in OF_EVERY_ANSWER]
     if request.answer_error is not None and request.response_before is not None:
         request.answer_error(request, response, error)
     else:
         response.restore(_BARE)
         put_error(request, response, error)
+    response.headers.update(late)

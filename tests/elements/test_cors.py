@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -12,6 +13,7 @@ from pipeline import Pipeline, Response, view
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.cors import cors
 from pipeline.elements.errors import errors
+from pipeline.elements.request_id import request_id
 from pipeline.elements.traverse import traverse
 from pipeline.elements.vhost import vhost
 from pipeline.interfaces import OptionError
@@ -42,9 +44,23 @@ def fails(context: Root, request: Any) -> str:
     raise KeyError("x")
 
 
-def site(*, origins: tuple[str, ...] = (LISTED,), with_cookies: tuple[str, ...] = (NAMED,), **options: Any) -> Any:
+@view(context=Root, name="streams")
+def streams(context: Root, request: Any) -> Iterator[bytes]:
+    raise KeyError("x")
+    yield b""
+
+
+@view(context=Root, name="filters")
+def filters(context: Root, request: Any, response: Response) -> str:
+    response.add_filter(lambda chunks: chunks.missing)
+    return "shown"
+
+
+def site(
+    *parts: Any, origins: tuple[str, ...] = (LISTED,), with_cookies: tuple[str, ...] = (NAMED,), **options: Any
+) -> Any:
     stored.clear()
-    parts = (vhost(allowed_hosts=("site.example.com", "127.0.0.1", "localhost")),)
+    parts = (*parts, vhost(allowed_hosts=("site.example.com", "127.0.0.1", "localhost")))
     inner = (errors(), traverse(root=Root), publisher(scan=(__name__,)))
     return Pipeline(*parts, cors(origins=origins, with_cookies=with_cookies, **options), *inner)
 
@@ -244,3 +260,16 @@ def test_a_browser_agrees(browser: Any) -> None:
         assert fetch("/add", "POST", type="text/plain")[:2] == [200, "added"]
         assert fetch("/fails")[0] == 500
         assert stored == [listed, listed]
+
+
+@pytest.mark.parametrize("origin", [LISTED, NAMED, STRANGE])
+@pytest.mark.parametrize("name", ["streams", "filters"])
+def test_an_error_in_the_body_has_the_headers_of_any_answer(name: str, origin: str) -> None:
+    """It comes to light when all elements have answered. A script reads why, and a log has the id of the answer."""
+    app = site(request_id())
+    usual = send(app, "/fails", "GET", origin=origin).headers
+    answer = send(app, f"/{name}", "GET", origin=origin)
+    told = {one: usual[one] for one in usual if one.startswith("Access-Control-")}
+    assert answer.status == 500 and bool(told) == (origin != STRANGE)
+    assert {one: answer.headers[one] for one in answer.headers if one.startswith("Access-Control-")} == told
+    assert answer.headers["X-Request-ID"] in answer.text

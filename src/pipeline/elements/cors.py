@@ -6,6 +6,7 @@ from typing import Any
 
 from pipeline.composition import element
 from pipeline.http.encodings import vary
+from pipeline.http.header_lists import OF_EVERY_ANSWER
 from pipeline.http.hosts import Host
 from pipeline.http.origins import LET_IN
 from pipeline.interfaces import Handler, OptionError
@@ -57,7 +58,13 @@ def cors(
             what = "in small letters, without a path, and without the port of the scheme"
             raise OptionError(f"{one!r} is not an origin as browsers send it, {what}: https://app.example.com")
     at_least(0, max_age=max_age)
-    exposed = ", ".join(words_of("expose", expose, NAME, "a header"))
+    told = ", ".join(words_of("expose", expose, NAME, "a header"))
+    exposed = {"Access-Control-Expose-Headers": told} if told else {}
+    of_others = {"Access-Control-Allow-Origin": "*", **exposed} if "*" in origins else {}
+    of_origin = {one: {"Access-Control-Allow-Origin": one, **exposed} for one in by_name}
+    for one in trusted:
+        of_origin[one]["Access-Control-Allow-Credentials"] = "true"
+    OF_EVERY_ANSWER.update(of_others, *of_origin.values())
     known = [name.lower() for name in words_of("headers", headers, NAME, "a header")]
     said_before = {
         "Access-Control-Allow-Methods": ", ".join(words_of("methods", methods, NAME, "a method")),
@@ -81,8 +88,8 @@ def cors(
     def cors(request: Request, response: Response) -> None:
         environ = request.environ
         origin = environ.get("HTTP_ORIGIN", "")
-        may_read = "*" in origins or origin in by_name
-        allowed = may_read and bool(origin)
+        said = of_origin.get(origin, of_others)
+        allowed = bool(origin and said)
         if environ["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
             answer_before(environ, response, allowed)
         else:
@@ -93,12 +100,7 @@ def cors(
                 next(request, response)
             finally:
                 environ.pop(LET_IN, None)
-        if may_read:  # for every origin also without one, since a cache keeps one answer for all
-            response.headers["Access-Control-Allow-Origin"] = origin if origin in by_name else "*"
-            if origin in trusted:
-                response.headers["Access-Control-Allow-Credentials"] = "true"
-            if exposed:
-                response.headers["Access-Control-Expose-Headers"] = exposed
+        response.headers.update(said)  # also without an origin, since a cache keeps one answer for all
         if by_name:
             vary(response.headerlist, "Origin")
 

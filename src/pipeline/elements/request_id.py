@@ -9,12 +9,14 @@ from contextvars import ContextVar
 from typing import Any
 
 from pipeline.composition import element
+from pipeline.http.header_lists import OF_EVERY_ANSWER
 from pipeline.http.hosts import Peers
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import Response
 
 HEADER = "X-Request-ID"
+OF_EVERY_ANSWER.add(HEADER)
 BELIEVED = re.compile(r"[A-Za-z0-9._:/+=@-]{1,64}")
 """An id of a proxy that may stand in a log."""
 TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")

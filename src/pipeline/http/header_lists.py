@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 from pipeline.response import CHECKED
 
 Headers: TypeAlias = Collection[tuple[str, str]]
-
+OF_EVERY_ANSWER: set[str] = set()
+"""Names of headers that elements put on each answer when it is complete. The page of an error that comes to light
+after that, in the body, has them, too."""
 
 MOST_KEPT = 2_000
 """Results of each function that are kept. Further ones are made each time."""
