@@ -62,6 +62,16 @@ def test_what_is_too_long_costs_nothing(asked: list[str]) -> None:
     assert not Passwords().verify(None, "ann", "x" * 10_000) and asked == []
 
 
+@pytest.mark.parametrize("length", [0, 1, 1023, 1024, 1025, 100_000])
+def test_no_password_is_stored_that_lets_nobody_in(asked: list[str], length: int) -> None:
+    try:
+        stored = hash_password("x" * length)
+    except ValueError as refused:
+        assert length > 1024 and str(refused).startswith("a password has 1024 characters at most")
+    else:
+        assert Passwords().verify(stored, "ann", "x" * length)
+
+
 def test_a_broken_hash_lets_nobody_in(asked: list[str]) -> None:
     assert not Passwords().verify("$argon2id$rubbish", "ann", "one")
 

@@ -37,7 +37,10 @@ _NOBODY = _hash_of_nothing()
 
 
 def hash_password(password: str) -> str:
-    """Return the hash of a password, to be stored. ``Passwords.verify`` verifies it."""
+    """Return the hash of a password, to be stored. ``Passwords.verify`` verifies it. Raise ValueError for a password
+    that it refuses unseen."""
+    if len(password) > MAX_PASSWORD:
+        raise ValueError(f"a password has {MAX_PASSWORD} characters at most, and this one has {len(password)}")
     return _hasher.hash(password)
 
 
