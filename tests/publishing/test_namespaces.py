@@ -557,6 +557,20 @@ def test_the_values_of_xmlrpc_come_back(root: Folder, value: Any) -> None:
     assert xmlrpc.client.loads(answer.body, use_builtin_types=True)[0][0] == wanted
 
 
+@pytest.mark.parametrize("inserted", ["", " ", "\n", "\r\n\t", "=", "-", "!", "\u00e9", "==="])
+def test_bytes_come_as_they_were_sent_or_not_at_all__R11(root: Folder, inserted: str) -> None:
+    """RFC 4648, section 3.3: characters outside of the alphabet are refused. Lines may be broken."""
+    app, encoded = pipeline(root, IXMLRPCRequest), "aGVsbG8gd29ybGQ="
+    for place in range(len(encoded) + 1):
+        text = f"{encoded[:place]}{inserted}{encoded[place:]}"
+        sent = xmlrpc.client.dumps((0,), "told").replace("<int>0</int>", f"<base64>{text}</base64>")
+        answer = Sent.blank("/", method="POST", body=sent.encode()).get_response(app)
+        if inserted.strip():
+            assert answer.status_int == 400, text
+        else:
+            assert xmlrpc.client.loads(answer.body, use_builtin_types=True)[0][0] == b"hello world"
+
+
 @pytest.mark.parametrize("number", ["nan", "inf", "-1e999"])
 def test_a_number_that_is_none_is_refused(root: Folder, number: str) -> None:
     sent = xmlrpc.client.dumps(([{"a": 0.5}],), "told").replace("0.5", number)

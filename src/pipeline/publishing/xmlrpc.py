@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 import xmlrpc.client
+from binascii import a2b_base64
 from datetime import datetime
 from math import isfinite
 from typing import Any, cast
@@ -124,7 +125,8 @@ def _method(context: Any, request: Request, name: str) -> View | None:
 
 
 class _Call(xmlrpc.client.Unmarshaller):
-    """Reads a call. Dates may have any form of ISO 8601, with and without a time zone."""
+    """Reads a call. Dates may have any form of ISO 8601, with and without a time zone. Base64 is read as a whole:
+    ``xmlrpc.client`` leaves out what it does not know, and what stands behind a padding."""
 
     def end_struct(self, data: str) -> None:
         call: Any = self
@@ -139,8 +141,16 @@ class _Call(xmlrpc.client.Unmarshaller):
         self.append(datetime.fromisoformat(data.strip()))
         self._value = False
 
+    def end_bytes(self, data: str) -> None:
+        self.append(a2b_base64("".join(data.split()), strict_mode=True))
+        self._value = False
 
-_Call.dispatch = _Call.dispatch | {"dateTime.iso8601": _Call.end_date, "struct": _Call.end_struct}  # type: ignore[assignment]
+
+_Call.dispatch = _Call.dispatch | {  # type: ignore[assignment]
+    "base64": _Call.end_bytes,
+    "dateTime.iso8601": _Call.end_date,
+    "struct": _Call.end_struct,
+}
 
 
 def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
