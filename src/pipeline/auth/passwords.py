@@ -40,7 +40,7 @@ def hash_password(password: str) -> str:
     """Return the hash of a password, to be stored. ``Passwords.verify`` verifies it. Raise ValueError for a password
     that it refuses unseen."""
     if len(password) > MAX_PASSWORD:
-        raise ValueError(f"a password has {MAX_PASSWORD} characters at most, and this one has {len(password)}")
+        raise ValueError(f"a password has {MAX_PASSWORD} characters at most, and not {len(password)}")
     return _hasher.hash(password)
 
 
