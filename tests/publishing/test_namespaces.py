@@ -469,6 +469,10 @@ def test_xmlrpc_faults(root: Folder, method: str, parameters: tuple[Any, ...], c
         b"</param></params></methodCall>",
         b"<methodCall><methodName>titles</methodName><params><param><value><int>x</int></value></param>"
         b"</params></methodCall>",
+        *(
+            xmlrpc.client.dumps((0,), "told").replace("<int>0</int>", value).encode()
+            for value in ("<int>1_0</int>", "<i4>2147483648</i4>", "<ex:i8>2147483648</ex:i8>", "<double>1_0</double>")
+        ),
         b"\xff\xfe",
         b"<methodCall><methodName>joined</methodName><params><param><value><array><data/></array></value></param><param>"
         b"<value><struct><member><name>a</name><value>1</value></member><member><name>a</name><value>2</value></member>"

@@ -37,8 +37,8 @@ _NOBODY = _hash_of_nothing()
 
 
 def hash_password(password: str) -> str:
-    """Return the hash of a password, to be stored. ``Passwords.verify`` verifies it. Raise ValueError for a password
-    that it refuses unseen."""
+    """Return the hash of a password, to be stored. ``Passwords.verify`` verifies it. Raise ValueError for one that
+    is too long for it."""
     if len(password) > MAX_PASSWORD:
         raise ValueError(f"a password has {MAX_PASSWORD} characters at most, and not {len(password)}")
     return _hasher.hash(password)

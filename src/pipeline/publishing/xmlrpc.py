@@ -20,8 +20,8 @@ from __future__ import annotations
 import re
 import xmlrpc.client
 from binascii import a2b_base64
+from collections.abc import Callable
 from datetime import datetime
-from math import isfinite
 from typing import Any, cast
 from xml.parsers.expat import ExpatError, ParserCreate
 from xmlrpc.client import MAXINT, MININT
@@ -29,6 +29,7 @@ from xmlrpc.client import MAXINT, MININT
 from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestEntityTooLarge
 from zope.interface import Interface, providedBy
 
+from pipeline.forms.converters import to_float, to_int
 from pipeline.http.origins import refuse_cross_site
 from pipeline.interfaces import PUBLIC, IRequest, IView, IXMLRPCRequest
 from pipeline.names import checked
@@ -125,32 +126,45 @@ def _method(context: Any, request: Request, name: str) -> View | None:
 
 
 class _Call(xmlrpc.client.Unmarshaller):
-    """Reads a call. Dates may have any form of ISO 8601, with and without a time zone. Base64 is read as a whole:
-    ``xmlrpc.client`` leaves out what it does not know, and what stands behind a padding."""
+    """Reads a call. It refuses what a result could not have either, so that a view need not expect it."""
 
-    def end_struct(self, data: str) -> None:
-        call: Any = self
-        parts = call._stack[call._marks[-1] :]
-        super().end_struct(data)
-        if len(call._stack[-1]) < len(parts) // 2:
-            raise ValueError("a name stands twice in a struct")
+    def start(self, tag: str, attrs: Any) -> None:
+        super().start(tag, attrs)
+        if len(cast(Any, self)._marks) > MAX_DEPTH:
+            raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
 
-    def end_date(self, data: str) -> None:
-        if "T" not in data:
-            raise ValueError(f"{data!r:.40} is not a date with a time")
-        self.append(datetime.fromisoformat(data.strip()))
-        self._value = False
-
-    def end_bytes(self, data: str) -> None:
-        self.append(a2b_base64("".join(data.split()), strict_mode=True))
-        self._value = False
+    def end(self, tag: str, *further: Any) -> None:
+        call, name = cast(Any, self), tag.rpartition(":")[2]
+        if (read := _READERS.get(name)) is not None:
+            call.append(read("".join(call._data)))
+            call._value = False
+            return
+        names = call._stack[call._marks[-1] :: 2] if name == "struct" else []
+        super().end(name, *further)
+        if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+            raise ValueError("a name in a struct stands twice, or is not a string")
 
 
-_Call.dispatch = _Call.dispatch | {  # type: ignore[assignment]
-    "base64": _Call.end_bytes,
-    "dateTime.iso8601": _Call.end_date,
-    "struct": _Call.end_struct,
-}
+def _int(text: str) -> int:
+    if not MININT <= (number := to_int(text)) <= MAXINT:
+        raise ValueError("an integer has more than 32 bits")
+    return number
+
+
+def _date(text: str) -> datetime:
+    """Return a date with a time. It may have any form of ISO 8601, with and without a time zone."""
+    if "T" not in text:
+        raise ValueError(f"{text!r:.40} is not a date with a time")
+    return datetime.fromisoformat(text.strip())
+
+
+def _bytes(text: str) -> bytes:
+    """Return bytes as a whole: ``xmlrpc.client`` leaves out what is not base64, and what is behind a padding."""
+    return a2b_base64("".join(text.split()), strict_mode=True)
+
+
+_READERS: dict[str, Callable[[str], Any]] = dict.fromkeys(("int", "i1", "i2", "i4", "i8", "biginteger"), _int)
+_READERS |= {"double": to_float, "float": to_float, "base64": _bytes, "dateTime.iso8601": _date}
 
 
 def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
@@ -171,25 +185,7 @@ def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
         raise HTTPBadRequest(f"This is not an XML-RPC call: {error}") from None
     if not method:
         raise HTTPBadRequest("This is not an XML-RPC call: it names no method.")
-    _refuse_odd(parameters)
     return tuple(parameters), method
-
-
-def _refuse_odd(parameters: Any) -> None:
-    """Refuse parameters that a result could not have either, so that a view need not expect them."""
-    level = [parameters]
-    for _ in range(MAX_DEPTH + 1):
-        inside = [item for value in level for item in (value.values() if isinstance(value, dict) else value)]
-        if any(isinstance(item, int) and not MININT <= item <= MAXINT for item in inside):
-            raise HTTPBadRequest("An integer in the call has more than 32 bits.")
-        if any(isinstance(item, float) and not isfinite(item) for item in inside):
-            raise HTTPBadRequest("A number in the call is infinite, or is not a number.")
-        level = [item for item in inside if isinstance(item, (dict, list))]
-        if not all(isinstance(name, str) for value in level if isinstance(value, dict) for name in value):
-            raise HTTPBadRequest("A struct in the call has a name that is not a string.")
-        if not level:
-            return
-    raise HTTPBadRequest(f"The parameters are nested more than {MAX_DEPTH} deep.")
 
 
 def _refuse_document_type(*arguments: object) -> None:
