@@ -22,7 +22,13 @@ def answer_at_edge(request: Request, response: Response, error: Exception) -> An
         raise error
     try:
         try:
-            answer_escaped(request, response, error)
+            late = [pair for pair in response.headerlist if pair[0] in OF_EVERY_ANSWER]
+            if request.answer_error is not None and request.response_before is not None:  # it has met ``errors``
+                request.answer_error(request, response, error)
+            else:
+                response.restore(_BARE)
+                put_error(request, response, error)
+            response.headers.update(late)
             body = prepare(request, response)
             return body if type(body) is list else stream(request, response, body)
         except Exception as failure:  # an error view that streams has failed, or an output filter
@@ -32,15 +38,3 @@ def answer_at_edge(request: Request, response: Response, error: Exception) -> An
     except BaseException:
         close(request)
         raise
-
-
-def answer_escaped(request: Request, response: Response, error: Exception) -> None:
-    """Answer an exception that no element answered. If the request has met ``errors``, it answers as ``errors``
-    does."""
-    late = [pair for pair in response.headerlist if pair[0] in OF_EVERY_ANSWER]
-    if request.answer_error is not None and request.response_before is not None:
-        request.answer_error(request, response, error)
-    else:
-        response.restore(_BARE)
-        put_error(request, response, error)
-    response.headers.update(late)

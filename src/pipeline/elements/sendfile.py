@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -101,9 +102,7 @@ def _location_of(body: FileBody, tops: list[tuple[bytes, str]]) -> str | None:
     path = os.path.realpath(os.fsencode(name))
     for top, location in tops:
         if path.startswith(top):
-            try:
-                is_the_same = os.path.samestat(os.stat(path), body.state)
-            except OSError:  # it was deleted
-                return None
-            return location + quote(path[len(top) :]) if is_the_same else None
+            with suppress(OSError):  # it was deleted
+                if os.path.samestat(os.stat(path), body.state):
+                    return location + quote(path[len(top) :])
     return None

@@ -272,8 +272,7 @@ class Store:
         for name, value in session.data.items():
             refuse_other_keys(f"session[{name!r}]", value)
         if session.data or session.messages:
-            value = cookie.serializer.dumps([session.data, session.messages, session.owner])
-            text = value if isinstance(value, str) else value.decode()
+            text = str(cookie.serializer.dumps([session.data, session.messages, session.owner]))
             self.refuse_large(cookie.name_for(request), text, after)
         cookie.set(request, response, text)
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from email.utils import formatdate
 from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR
 from functools import cache, lru_cache
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from webob.exc import HTTPForbidden, HTTPNotFound
@@ -303,15 +303,9 @@ def _open(path: str) -> BinaryIO:
         if stat.S_ISREG(os.stat(path).st_mode):  # checked first: opening a named pipe would wait for a writer
             return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:  # ValueError of a name with a NUL
-        _refuse_missing(error)
+        if getattr(error, "errno", None) not in (None, ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP):
+            raise
     raise HTTPNotFound("There is no such file.")
-
-
-def _refuse_missing(error: OSError | ValueError) -> NoReturn:
-    """Raise a 404 for an error that says that a path leads to no file; the error itself for any other."""
-    if getattr(error, "errno", None) in (None, ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP):
-        raise HTTPNotFound("There is no such file.") from None
-    raise error
 
 
 def _state(file: Any) -> os.stat_result | None:

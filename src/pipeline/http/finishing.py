@@ -14,7 +14,7 @@ from pipeline.http.files import FileBody
 from pipeline.http.header_lists import values_in, without
 from pipeline.http.streaming import blocks_of
 from pipeline.request import Request
-from pipeline.response import LIVE, OK, Response
+from pipeline.response import LIVE, Response
 
 
 def finish(request: Request, response: Response, body: Any) -> Any:
@@ -28,7 +28,8 @@ def finish(request: Request, response: Response, body: Any) -> Any:
             _describe_stream(response, body)
     rewritten = False
     sent = body
-    if (response.filters or response.delivery_filters) and _may_have_body(response.status_line):
+    has_no_body = response.status_line[:3] in ("204", "304") or response.status_line[0] == "1"
+    if (response.filters or response.delivery_filters) and not has_no_body:
         sent, rewritten = _filtered(request, response, body)
     response.filters = response.delivery_filters = ()
     response.filters_applied = True
@@ -53,10 +54,6 @@ def _describe_stream(response: Response, body: Any) -> None:
     kind = said.get("content-type", "").partition(";")[0].strip().lower()
     if kind in LIVE and "x-accel-buffering" not in said:
         response.headerlist.append(("X-Accel-Buffering", "no"))
-
-
-def _may_have_body(status: str) -> bool:
-    return status is OK or (status[:3] not in ("204", "304") and status[0] != "1")
 
 
 def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, bool]:

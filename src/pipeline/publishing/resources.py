@@ -150,7 +150,8 @@ class File(NamedTuple):
     def open(self, top: str) -> tuple[FileBody, bool]:
         """Return the open file, and True if it is unchanged. Raise a 404 if it is gone, or leads out of ``top``."""
         try:
-            file = FileIO(self.path, opener=_at_once)
+            # Without waiting for a writer, if the path is a named pipe by now.
+            file = FileIO(self.path, opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0)))
         except OSError as error:
             if out_of_descriptors(error):
                 raise
@@ -358,11 +359,6 @@ def _is_at(path: str, top: str, found: os.stat_result) -> bool:
         return _inside(top, now) and os.path.samestat(os.lstat(now), found)
     except OSError:
         return False
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Open a file. Do not wait for a writer if the path is a named pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _refuse(error: OSError) -> None:
