@@ -99,6 +99,22 @@ def test_every_answer_has_them__S24(outer: Any, environ: Any, options: Any, expe
     assert secure(answered(page, *outer, environ=environ, **options)) == expected
 
 
+@pytest.mark.parametrize("path", ["/x/../trac/page", "/trac/../trac/page", "/x/.//..", "/trac/..", "/x/..page"])
+@pytest.mark.parametrize("report_only", [False, True])
+def test_a_path_that_goes_up_has_the_policies_of_all_places__S24(path: str, report_only: bool) -> None:
+    """Some applications go up, as browsers do (RFC 3986 section 5.2.4), and others do not. A browser obeys all of
+    several policies (CSP, section 4.2)."""
+    policies = {"/trac": "sandbox", "/own": "", "/old": "img-src *"}
+
+    @element
+    def end() -> Any:
+        return page
+
+    answer = ask(Pipeline(shield(policies=policies, report_only=report_only), end()), environ={"PATH_INFO": path})
+    sent = answer.headers.getall(REPORTED if report_only else CSP)
+    assert set(sent) == ({USUAL, "sandbox", "img-src *"} if "/.." in path and path != "/x/..page" else {USUAL})
+
+
 def test_an_error_page_has_them_and_a_policy_of_its_own__S24() -> None:
     for error in (HTTPNotFound(), ZeroDivisionError(), ConflictError()):  # the last one after several attempts
 

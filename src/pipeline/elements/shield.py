@@ -150,11 +150,13 @@ def shield(
     usual = with_policy(content_policy[1])
     mounts = {mount_at("policies", path): value for path, value in (policies or {}).items()}
     at = {path: with_policy(" ".join(value.split())) for path, value in mounts.items()}
+    of_mounts = [pair for plain, _ in at.values() for pair in plain if pair[0] == content_policy[0]]
 
     def shield(request: ShieldRequest, response: Response) -> None:
         plain, secure = usual
         # Traversal, switch and URLMap take several slashes for one, and the first two pass over "/./".
-        if at and (path := mount_of(_SLASHES.sub("/", request.environ.get("PATH_INFO", "")), at)) is not None:
+        asked = _SLASHES.sub("/", request.environ.get("PATH_INFO", "")) if at else ""
+        if at and (path := mount_of(asked, at)) is not None:
             plain, secure = at[path]
             request.shield_policy = plain[0] if plain is not always else (content_policy[0], "")
         headers = secure if request.environ["wsgi.url_scheme"] == "https" else plain
@@ -163,6 +165,8 @@ def shield(
             sent = {name.lower() for name, _ in listed}
             headers = [pair for pair in headers if pair[0].lower() not in sent]
         listed += headers
+        if "/../" in f"{asked}/":  # of an application that goes up: browsers obey all policies
+            listed += of_mounts
         next(request, response)
         if report_only and NAME in response.headers:  # a page with a policy of its own, such as an error page
             response.headers.pop(REPORT_ONLY, None)
