@@ -471,7 +471,7 @@ def test_xmlrpc_faults(root: Folder, method: str, parameters: tuple[Any, ...], c
         b"</params></methodCall>",
         *(
             xmlrpc.client.dumps((0,), "told").replace("<int>0</int>", value).encode()
-            for value in ("<int>1_0</int>", "<i4>2147483648</i4>", "<ex:i8>2147483648</ex:i8>", "<double>1_0</double>")
+            for value in ("<int>1_0</int>", "<i4>2147483648</i4>", "<x:i8>2147483648</x:i8>", "<double>1_</double>")
         ),
         b"\xff\xfe",
         b"<methodCall><methodName>joined</methodName><params><param><value><array><data/></array></value></param><param>"

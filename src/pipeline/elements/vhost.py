@@ -149,14 +149,10 @@ class Sites:
     def top(self, host: Host) -> tuple[str, ...] | None:
         """Return the path to the top of that host, or None if it is not served. The most exact pattern wins."""
         name, port = host
-        for pattern in (f"{name}:{port}", name, f".{name}"):
-            if pattern in self.tops:
-                return self.tops[pattern]
-        while name:
-            name = name.partition(".")[2]
-            if f".{name}" in self.tops:
-                return self.tops[f".{name}"]
-        return self.tops.get("*")
+        labels = name.split(".")
+        parents = (f".{'.'.join(labels[start:])}" for start in range(len(labels)))
+        patterns = (f"{name}:{port}", name, *parents, "*")
+        return next((self.tops[pattern] for pattern in patterns if pattern in self.tops), None)
 
 
 class Rewriting:

@@ -162,10 +162,8 @@ def problem_of(request: Request, error: Exception, when: str = "", id: str = "")
     outcome = _outcome(request)
     if isinstance(error, WSGIHTTPException):
         detail = text_of(error.detail or "") or " ".join(error.explanation.split()) or error.title
-        of_a_body = ("content-type", "content-length")
-        headers = [pair for pair in error.headerlist if pair[0].lower() not in of_a_body]
-        errors = getattr(error, "errors", ())
-        return Problem(error.status, detail, headers=headers + outcome, errors=errors)
+        headers = *without(error.headerlist, "content-type", "content-length"), *outcome
+        return Problem(error.status, detail, headers=headers, errors=getattr(error, "errors", ()))
     if not outcome and (
         isinstance(error, Unavailable) or request.judge(error).transient or out_of_descriptors(error)
     ):

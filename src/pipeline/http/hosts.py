@@ -130,8 +130,7 @@ class Peers(dict[str, bool]):
             ip = ip_address(address.partition("%")[0])
         except ValueError:
             return False
-        if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
-            ip = ip.ipv4_mapped
+        ip = getattr(ip, "ipv4_mapped", None) or ip
         return any(ip in network for network in self.networks)
 
     def client(self, nodes: list[str]) -> tuple[str, int]:
