@@ -277,6 +277,9 @@ PRECONDITIONS: list[tuple[dict[str, str], int]] = [
     ({"IF_MODIFIED_SINCE": "Tue, 14 Nov 99999999999999 22:13:20 GMT"}, 200),
     ({"IF_MODIFIED_SINCE": "Tue, 99 Nov 2023 22:13:20 GMT"}, 200),
     ({"IF_NONE_MATCH": '"x"', "IF_MODIFIED_SINCE": AFTER}, 200),
+    ({"IF_MODIFIED_SINCE": "Wednesday, 15-Nov-23 22:13:20 GMT"}, 304),
+    ({"IF_MODIFIED_SINCE": f"{AFTER}, {AFTER}"}, 200),  # not one date: a recipient must ignore it
+    ({"IF_UNMODIFIED_SINCE": f"{BEFORE}, {BEFORE}"}, 200),
     ({"IF_MATCH": TAG}, 200),
     ({"IF_MATCH": "*"}, 200),
     ({"IF_MATCH": '"x"'}, 412),

@@ -45,8 +45,8 @@ CONDITIONS = (
 
 FAILED = "412 Precondition Failed"
 
-LONGEST_DATE = 64
-"""Upper limit of the characters of a date. A longer one is ignored."""
+LONGEST_DATE = len("Wednesday, 09-Nov-94 08:49:37 GMT")
+"""Upper limit of the characters of a date. A longer one is ignored, and so are two in one header."""
 LONGEST_NUMBER = 18
 """Digits of a position in a file; a larger one is behind the end of any file."""
 
