@@ -412,6 +412,22 @@ def test_length_and_transfer_encoding_together_are_400(
     assert (answer.status_int, seen, answer.headers["Connection"]) == (400, [], "close")
 
 
+@pytest.mark.parametrize("reader", ["view", "foreign"])
+@pytest.mark.parametrize(
+    ("coding", "status"),
+    [("chunked", 200), (" Chunked\t", 200), ("gzip, chunked", 501), ("gzip,chunked", 501), ("identity", 501)],
+)
+def test_a_body_in_another_coding_is_refused__R11(coding: str, status: int, reader: str) -> None:
+    """RFC 9112, section 6.1. gunicorn accepts gzip, and decodes chunked alone: a reader would take what is packed
+    for what was sent."""
+    seen: list[Any] = []
+    app = Pipeline(vhost(), end(read=read_body, seen=seen) if reader == "view" else pep_3333(seen))
+    said = {"HTTP_TRANSFER_ENCODING": coding, "wsgi.input_terminated": True, "wsgi.input": Stream(b"12345")}
+    answer = ask(app, **said)
+    assert (answer.status_int, seen) == ((200, [b"12345"]) if status == 200 else (501, []))
+    assert status == 200 or answer.headers["Connection"] == "close"
+
+
 def test_an_empty_transfer_encoding_is_none() -> None:
     """nginx sends one to say that the body it passes on is not chunked any more."""
     seen: list[Any] = []

@@ -4,7 +4,7 @@
 foreign application) takes an unreadable body for an empty or a complete one:
 
 * a chunked body is read as its server offers it, or refused with 411 if the server does not decode it, or does not
-  tell a whole one from a part;
+  tell a whole one from a part. A further transfer coding, such as gzip, is a 501: no server decodes it;
 * a Content-Length that is not a decimal number is a 400, and so is one together with a Transfer-Encoding (S11);
 * a body of up to 64 KiB is read as a whole when it is first used, so that it can be read again;
 * if a body breaks off, is malformed, or comes too slowly, its reader gets a 400 or 408, and it is logged. The
@@ -32,8 +32,10 @@ from urllib.parse import quote
 from webob.exc import (
     HTTPBadRequest,
     HTTPClientError,
+    HTTPError,
     HTTPException,
     HTTPLengthRequired,
+    HTTPNotImplemented,
     HTTPRequestEntityTooLarge,
     HTTPRequestTimeout,
 )
@@ -74,7 +76,9 @@ def check_body(request: Request) -> None:
     """Check the body of a request that has a CONTENT_LENGTH or an HTTP_TRANSFER_ENCODING in its environ."""
     environ = request.environ
     length: str = environ.get("CONTENT_LENGTH") or ""
-    if environ.get("HTTP_TRANSFER_ENCODING"):
+    if coding := environ.get("HTTP_TRANSFER_ENCODING"):
+        if coding.strip(" \t").lower() != "chunked":  # RFC 9112 section 6.1: a server decodes no other
+            raise _refused(environ, HTTPNotImplemented("The body may have the transfer coding chunked alone."))
         if length:
             raise _refused(environ, HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other."))
         if not environ.get("wsgi.input_terminated") or environ.get("SERVER_SOFTWARE", "").startswith(_UNSURE):
@@ -229,7 +233,8 @@ class CheckedBody:
         except Exception as error:
             if out_of_descriptors(error):
                 raise
-            if not _is_of_client(error):
+            # Servers have exceptions of their own for a bad body, such as gunicorn's ``InvalidChunkSize``.
+            if not isinstance(error, _OF_CLIENTS) and type(error).__module__ == "builtins":
                 raise self._faulty(f"raised {type(error).__name__}: {error}") from error
             kind = SlowBody if _is_slow(error) else BrokenBody
             raise self._failed(kind, f"{type(error).__name__}: {error}") from error
@@ -363,7 +368,7 @@ def _decoded(environ: dict[str, Any]) -> Any:
     return io.BufferedReader(_Chunks(uwsgi))
 
 
-def _refused(environ: dict[str, Any], error: HTTPClientError) -> HTTPClientError:
+def _refused(environ: dict[str, Any], error: HTTPError) -> HTTPError:
     """Log a refusal, and close the connection, so that the rest of the body is not read as a request."""
     _tell(environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", ""), error.code, error.detail or "")
     close_connection(environ, error.headers)
@@ -380,14 +385,6 @@ def close_connection(environ: dict[str, Any], headers: Any) -> None:
     of_wsgiref = getattr(environ.get("wsgi.file_wrapper"), "__module__", None) == "wsgiref.util"
     if not of_wsgiref and environ.get("SERVER_PROTOCOL", "").startswith("HTTP/1."):
         headers["Connection"] = "close"
-
-
-def _is_of_client(error: Exception) -> bool:
-    """Return whether an error of the server's stream tells of a body that the client did not send well.
-
-    Servers have exceptions of their own for that, such as gunicorn's ``InvalidChunkSize``.
-    """
-    return isinstance(error, _OF_CLIENTS) or type(error).__module__ != "builtins"
 
 
 def _is_slow(error: Exception) -> bool:
