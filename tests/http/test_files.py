@@ -497,6 +497,33 @@ class FileServer:
         return self.sent.file
 
 
+@pytest.mark.parametrize("server", [True, False])
+@pytest.mark.parametrize("start", [0, 7])
+@pytest.mark.parametrize("more", [-5, 0, 5])
+def test_so_much_of_a_file_is_sent_as_its_length_says(file: Path, start: int, more: int, server: bool) -> None:
+    """PEP 3333: from the current position "until the end is reached, or until Content-Length bytes have been
+    written". It may have grown since an application asked for its length. Not every server stops there by itself:
+    the next answer of the connection would begin with the rest."""
+    length = len(DATA) - start + more
+
+    def app(environ: dict[str, Any], start_response: Any) -> Any:
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(length))])
+        opened = open(file, "rb")  # noqa: SIM115
+        opened.seek(start)
+        return environ["wsgi.file_wrapper"](opened)
+
+    environ = {"wsgi.file_wrapper": ServerWrapper if server else FileWrapper}
+    started: list[Any] = []
+    sent = Pipeline(errors(), app)({**Asked.blank("/").environ, **environ}, lambda *said: started.append(said))
+    if more > 0:
+        with pytest.raises(ValueError, match="5 bytes shorter than its Content-Length"):
+            b"".join(sent)
+    else:
+        assert dict(started[0][1])["Content-Length"] == str(length)
+        assert b"".join(sent) == DATA[start : start + length]
+    sent.close()
+
+
 def test_the_server_gets_the_file(file: Path) -> None:
     server = FileServer(serving(file))
     assert server.file.fileno() > 2 and os.fstat(server.file.fileno()).st_size == len(DATA)

@@ -46,11 +46,14 @@ def finish(request: Request, response: Response, body: Any) -> Any:
 
 
 def _describe_stream(response: Response, body: Any) -> None:
-    """Add the headers that only a stream needs: the length of a file, and the order not to buffer live blocks."""
+    """Add the headers that only a stream needs: the length of a file, and the order not to buffer live blocks. Of a
+    file, so many bytes are sent as its Content-Length says (PEP 3333)."""
     length = body.left if isinstance(body, FileBody) else None
     said = values_in(response.headerlist)
     if length is not None and "content-length" not in said:
         response.headerlist.append(("Content-Length", str(length)))
+    elif length is not None and said["content-length"].isdecimal():
+        body.left = min(length, int(said["content-length"]))
     kind = said.get("content-type", "").partition(";")[0].strip().lower()
     if kind in LIVE and "x-accel-buffering" not in said:
         response.headerlist.append(("X-Accel-Buffering", "no"))

@@ -43,7 +43,8 @@ def stream(request: Request, response: Response, body: Any) -> Any:
     A plain file without filters is handed to the server as a file, if the server supports that. Connections that
     were opened to find the file are given back before a slow client reads the first byte.
     """
-    if not isinstance(body, FileBody) or not body.is_plain_file:
+    is_file = isinstance(body, FileBody) and body.is_plain_file
+    if not is_file or not (body.is_described or response.content_length == body.left):  # else it is too short
         return SentBody(request, response, body)
 
     def close_sent(size: int | None) -> None:
