@@ -276,14 +276,12 @@ class SentFile:
         return data
 
     def tell(self) -> int:
-        place: int = self.file.tell()
-        return place
+        return int(self.file.tell())
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if whence == os.SEEK_END:
             offset, whence = self.end + offset, os.SEEK_SET
-        place: int = self.file.seek(offset, whence)
-        return place
+        return int(self.file.seek(offset, whence))
 
     def seekable(self) -> bool:
         return True
