@@ -1,20 +1,20 @@
 """One side of a rehearsal: a site that answers requests, on copies of its databases, in a process of its own.
 
 Two versions of one package cannot be loaded in one process. So ``pipeline rehearse`` starts
-``python -m pipeline.rehearsing.stage`` for each side. The first line of its input says which site it is, and each
-further line asks for one thing. Each answer is a line of its output. All lines are JSON.
+``python -m pipeline.rehearsing.stage DESCRIPTOR`` for each side. The first message on the connection with that
+descriptor says which site it is, and each further one asks for one thing, which one message answers. All are JSON.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing.connection import Connection
 from statistics import median
 from typing import Any, NamedTuple
 from unittest import mock
@@ -224,10 +224,16 @@ def leads_nowhere(end: int | str) -> bool:
     return end == CIRCLE or end in (404, 410) or (isinstance(end, int) and end >= 500)
 
 
-def main() -> int:
-    """Answer each line of the input by one line of the output, until the input ends."""
-    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the site prints is not an answer
+def messages(pipe: Connection) -> Iterator[Any]:
+    """Yield the messages on a connection, until the other process closes it."""
+    with suppress(EOFError, ConnectionResetError):
+        while True:
+            yield json.loads(pipe.recv_bytes())
+
+
+def main(descriptor: int) -> int:
+    """Answer each message on a connection by one, until the other process closes it."""
+    pipe = Connection(descriptor)
     ended: list[bool] = []
 
     def end(number: int, frame: object) -> None:
@@ -235,22 +241,23 @@ def main() -> int:
         raise SystemExit(1)
 
     def put(said: Mapping[str, Any]) -> None:
-        output.write(json.dumps(said, default=str) + "\n")
-        output.flush()
+        pipe.send_bytes(json.dumps(said, default=str).encode())
 
     signal.signal(signal.SIGTERM, end)
-    told = json.loads(sys.stdin.readline())
+    asked_for = messages(pipe)
+    told = next(asked_for)
     stage = Stage(told["ini"], told["words"], allow=told["allow"], live=told["live"])
     put({"directory": str(stage.copies.directory)})
     calls: dict[str, Callable[..., Any]] = {"answer": stage.answer, "measure": stage.measure}
     try:
         with stage.loaded():
             put({"files": stage.files()})
-            while not ended and (line := sys.stdin.readline()):
-                given = json.loads(line)
+            for given in asked_for:
                 asked = Asked(**given["asked"])
                 asked = asked._replace(headers=tuple((name, value) for name, value in asked.headers))
                 put(calls[given["call"]](asked, **given["options"])._asdict())
+                if ended:
+                    break
     except Exception as error:
         put({"error": place_and_words(error)})
         return 1
@@ -258,4 +265,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(int(sys.argv[1])))
