@@ -37,7 +37,7 @@ def explain(record: Record, error: BaseException, status: int) -> None:
     if not isinstance(error, HTTPException):
         record.traceback = masked_text(traceback_of(error))
     try:
-        record.causes = [Cause(*map(masked_text, cause)) for cause in causes(record, status, Path.cwd())]
+        record.causes = [Cause(*map(masked_text, cause)) for cause in causes(way_of(record), status, Path.cwd())]
     except Exception:  # what cannot be told must not change the answer
         log.debug("the inspector could not tell why", exc_info=True)
 
@@ -75,7 +75,8 @@ def walk_of(record: Record) -> Walked | None:
     For an error it was noted. For any other request the path is walked again now, on a request of its own that is
     closed at once: the view is not called, and nothing is committed.
     """
-    walk, look = way_of(record, record.parts)
+    way = way_of(record)
+    walk, look = way.walk, way.look
     again = record.again
     if (walk is not None and walk.steps) or again is None or again.fields is None:
         return Walked(walk, look, False) if walk is not None or look is not None else None

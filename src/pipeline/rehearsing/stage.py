@@ -21,7 +21,7 @@ from unittest import mock
 
 from pipeline.database import forks
 from pipeline.database.instead import read_only_if_locked
-from pipeline.explaining.causes import Cause, Late, causes
+from pipeline.explaining.causes import Cause, Late, causes, way_of
 from pipeline.explaining.recorder import Recorder
 from pipeline.interfaces import Handler
 from pipeline.loading.building import around, build
@@ -172,7 +172,7 @@ class Stage(Site):
         found: list[Cause] = []
         if run.status != expected or run.escaped is not None or run.is_error:
             late = [] if run.escaped is None else [Late("it reached the server", run.escaped)]
-            found += causes(recorder.record, run.status or 500, split_name(self.path)[0].parent, late)
+            found += causes(way_of(recorder.record), run.status or 500, split_name(self.path)[0].parent, late)
         return Answer(
             run.status,
             run.headers,
