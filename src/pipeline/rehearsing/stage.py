@@ -24,7 +24,7 @@ from pipeline.database.instead import read_only_if_locked
 from pipeline.explaining.causes import Cause, Late, causes, way_of
 from pipeline.explaining.recorder import Recorder
 from pipeline.interfaces import Handler
-from pipeline.loading.building import around, build
+from pipeline.loading.building import build
 from pipeline.loading.command_line import host_of, plan_of, split_name
 from pipeline.paste import Step
 from pipeline.staging.asked import Asked, links_of, of_this_site
@@ -119,8 +119,7 @@ class Stage(Site):
         """Load the app, with watchers that tell the cause of an answer."""
         self.chains = plan_of(self.path, self.words)
         self.ends = {chain.steps[-1].where for chain in self.chains if chain.steps}
-        watchers = [around(self.watch, self.opened)]
-        built = build(self.path, self.words, watchers, self.copies.redirect)
+        built = build(self.path, self.words, self.watch, self.opened, self.copies.redirect)
         self.app = built.app
         return [views for _, views in built.views()]
 

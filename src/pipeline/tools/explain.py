@@ -14,7 +14,7 @@ from pipeline.explaining.changes import BODY
 from pipeline.explaining.recorder import Recorder
 from pipeline.explaining.recording import Part, Record
 from pipeline.loading.asking import answer_of, request_of, say_read_only
-from pipeline.loading.building import around, build
+from pipeline.loading.building import build
 from pipeline.loading.command_line import options_of, parser_of, split_name
 from pipeline.telling.findings import put_json
 from pipeline.telling.secrets import masked_query
@@ -96,7 +96,7 @@ def explain(
 ) -> Explained:
     """Run one request through an ini, and return what is to be said of it."""
     recorder = Recorder(user, commit)
-    built = build(ini, words, [around(recorder.watch, recorder.opened)])
+    built = build(ini, words, recorder.watch, recorder.opened)
     recorder.listen_to_sql()
     log = Log()
     logger = logging.getLogger()

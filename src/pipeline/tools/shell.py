@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.database.instead import read_only_if_locked
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.loading.asking import answer_of, request_of, say_read_only
-from pipeline.loading.building import around, build
+from pipeline.loading.building import build
 from pipeline.loading.command_line import host_of, options_of, parser_of, plan_of
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
@@ -52,7 +52,7 @@ def in_site(
     """
     chains = plan_of(ini, variables)
     shell = Shell(chains, work, has_root)
-    built = build(ini, variables, [around(shell.watch)])
+    built = build(ini, variables, shell.watch)
     shell.names["app"] = built.app
     environ = request_of("GET", "/", [f"Host: {host_of(chains)}"], [])
     with read_only_if_locked(shell.tell_read_only):
