@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pipeline.http.noting import unnoted
@@ -26,7 +25,6 @@ INTERNAL = {"pipeline.request", "pipeline.response", "pipeline.before", "wsgi.er
 INTERNAL |= {f"wsgi.{name}" for name in ("version", "multithread", "multiprocess", "run_once", "file_wrapper")}
 """Variables of the environ that say nothing to a person."""
 
-_told_of = attrgetter(*TOLD)
 
 
 def kept_environ(environ: Mapping[str, Any]) -> dict[str, str]:
@@ -44,22 +42,21 @@ class State(NamedTuple):
 
     environ: Mapping[str, Any]
     added: Mapping[str, Any]
-    """The attributes that elements have added, and those of the core that are not fields."""
-    fields: tuple[Any, ...]
-    """The fields of ``TOLD``."""
+    """The attributes that elements have added, and those of the core that tell a reader something."""
     read: int
     """Bytes of the body that were read."""
 
 
 def state_of(request: Any) -> State:
     """Return the state of a request."""
-    return State(unnoted(request.environ).copy(), request.__dict__.copy(), _told_of(request), bytes_read(request))
+    told_fields = {name: getattr(request, name) for name in TOLD}
+    return State(unnoted(request.environ).copy(), request.__dict__ | told_fields, bytes_read(request))
 
 
 def told_state(request: Any) -> dict[str, str]:
     """Return what stands on a request, as text."""
     now = state_of(request)
-    nothing = State(now.environ, {}, (None,) * len(TOLD), 0)
+    nothing = State(now.environ, dict.fromkeys(TOLD), 0)
     return kept_environ(now.environ) | changed_request(nothing, now)
 
 
@@ -93,10 +90,6 @@ def changed_request(before: State, now: State) -> dict[str, str]:
     for name, value in now.added.items():
         if before.added.get(name, GONE) is not value and name not in UNTOLD and name[0] != "_":
             changed[f"request.{name}"] = value_of(name, value)
-    if not same(before.fields, now.fields):
-        for name, value, was in zip(TOLD, now.fields, before.fields, strict=True):
-            if value is not was:
-                changed[f"request.{name}"] = value_of(name, value)
     if now.read != before.read:
         changed[BODY] = f"{now.read} bytes read"
     return changed

@@ -174,7 +174,7 @@ def part_of(step: Step, state: Mapping[str, str]) -> Part:
     """Return a part, with what is known when it is over."""
     part = Part()
     part.step, part.request = step, state
-    part.fields = tuple(FIRST.values()) if step.facts.walks else None
+    part.fields = FIRST if step.facts.walks else None
     return part
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from itertools import count
-from operator import attrgetter
 from time import perf_counter
 from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,7 +53,6 @@ LONGEST_NOTE = 2_000
 current: ContextVar[Record | None] = ContextVar("record", default=None)
 """The record of the request that this thread is at work for."""
 
-_walked_of = attrgetter(*FIELDS)
 _new = object.__new__
 _UNCHANGED: dict[str, str] = {}
 _numbers = count(1)
@@ -86,7 +84,7 @@ class Part:
     """Its changes to the response."""
     raised = ""
     error: BaseException | None = None
-    fields: tuple[Any, ...] | None = None
+    fields: Mapping[str, Any] | None = None
     """The fields of the request before traversal (``FIELDS``), if this is the part that walks."""
     pipeline: Any = None
     views: Any = None
@@ -168,9 +166,8 @@ class Record:
         self.number = next(_numbers)
         self.complete = complete
         """True if traversal and the look-up of the view are told of each request, and not of errors alone."""
-        self.first = told_state(request) if complete else None  # what stood on the request, by name
-        self.environ = kept_environ(request.environ)
-        """The environ as it came in, as text."""
+        self.environ = told_state(request) if complete else kept_environ(request.environ)
+        """The environ as it came in, as text; of a complete record with the attributes of the request."""
         self.parts: list[Part] = []
         self.part: Part | None = None
         """The part that is at work."""
@@ -255,7 +252,8 @@ class Record:
             look_again(part, request)
             look_again(outer, request)
         if walks:
-            part.fields, part.pipeline, part.views = _walked_of(request), request.pipeline, request.views
+            part.fields = {name: getattr(request, name) for name in FIELDS}
+            part.pipeline, part.views = request.pipeline, request.views
             self.again = part
             making = Making(request) if "zodb_connection" in request.pipeline.names else None
         part.began = perf_counter()
@@ -337,8 +335,10 @@ class Record:
             part.error = None
             if part is not self.again:
                 part.fields = part.pipeline = part.views = None
-        if (again := self.again) is not None and again.fields is not None and again.fields[_HOOKS]:
-            again.fields = without_closures(again.fields)
+        if self.again is not None and self.again.fields is not None:  # a hook with a closure may keep the request
+            hooks = self.again.fields["traversal_hooks"]
+            plain = [hook for hook in hooks if type(hook) is FunctionType and hook.__closure__ is None]
+            self.again.fields = {**self.again.fields, "traversal_hooks": tuple(plain)}
         del self.state, self.left, self.response
 
     def lose(self, headers: Sequence[str]) -> None:
@@ -361,7 +361,7 @@ def path_of(record: Record) -> list[Part]:
     for part in record.parts:  # the last part that is inside of another one
         last[id(part.outer)] = part
     path: list[Part] = []
-    state: Mapping[str, str] = record.environ if record.first is None else record.first
+    state: Mapping[str, str] = record.environ
     states = {}
     for part in record.parts:
         states[id(part)] = state = apply(state, part.changed)
@@ -385,7 +385,7 @@ def look_again(part: Part | None, request: Any) -> None:
     if element.is_end and request.views is not None:
         part.look, part.views = look_up(request), request.views
     elif part.fields is not None and part.walk is None:
-        part.walk = walk_again(request, named(part.fields), element.options)
+        part.walk = walk_again(request, part.fields, element.options)
 
 
 def watch_stream(response: Any, lose: Callable[[list[str]], None]) -> None:
@@ -405,20 +405,6 @@ def _watched(body: Any, response: Any, lose: Callable[[list[str]], None]) -> Ite
         body.close()
         late = [pair for pair in response.headerlist if sent is not None and pair not in sent]
         lose([header_key(*pair) for pair in late])
-
-
-_HOOKS = FIELDS.index("traversal_hooks")
-
-
-def named(fields: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the fields of the request before traversal, by name."""
-    return dict(zip(FIELDS, fields, strict=True))
-
-
-def without_closures(fields: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the fields without traversal hooks that were made for the request, which may refer to it."""
-    hooks = [hook for hook in fields[_HOOKS] if type(hook) is FunctionType and hook.__closure__ is None]
-    return (*fields[:_HOOKS], tuple(hooks), *fields[_HOOKS + 1 :])
 
 
 def is_worth_a_look(request: Any, error: BaseException) -> bool:

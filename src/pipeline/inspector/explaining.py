@@ -11,7 +11,7 @@ from webob.exc import HTTPException
 
 from pipeline.explaining.candidates import Look, look_up
 from pipeline.explaining.causes import Cause, causes, lost_headers, of_zope, readers, set_twice, way_of
-from pipeline.explaining.recording import Record, named, path_of
+from pipeline.explaining.recording import Record, path_of
 from pipeline.explaining.walking import Walk, walk_again
 from pipeline.http.error_pages import text_of
 from pipeline.http.tracebacks import traceback_of
@@ -91,7 +91,7 @@ def walk_of(record: Record) -> Walked | None:
         find_root = again.step.facts.find_root
         if find_root is not None:
             request.root = find_root(request)
-        walk = walk_again(request, named(again.fields), options)
+        walk = walk_again(request, again.fields, options)
         if look is None and walk.error is None and request.views is not None:
             request.context, request.view_name = walk.end, walk.view_name
             look = look_up(request)
