@@ -651,7 +651,8 @@ def test_a_record_keeps_no_object_of_the_request(inspected: Any) -> None:
     (record,) = records(app)
     assert not {"state", "left"} & vars(record).keys()
     assert all(part.error is None and part.fields is None for part in record.parts if part is not record.again)
-    assert record.again.error is None and set(map(type, record.again.fields.values())) <= {type(None), str, tuple, bool}
+    kinds = set(map(type, record.again.fields.values()))
+    assert record.again.error is None and kinds <= {type(None), str, tuple, bool}
     assert all(type(value) is str for value in record.environ.values())
 
 

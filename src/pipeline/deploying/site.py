@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.options import on_demand
 from pipeline.paste import Chain, Step
-from pipeline.telling.words import texts_of
+from pipeline.telling.errors import refusal as refusal
 
 # Systems without users as Linux has them can import this.
 getgrgid = on_demand("grp:getgrgid")
@@ -32,9 +32,6 @@ _PASSWORD = re.compile(
     r"://[^:/@\s]*:(?!%\()[^@/?\s]+@|^(?!get ).*?(?:\b|_)(?:pass(?:word|wd)?|secret)\s*+=\s*+(?!%\()\S",
     re.IGNORECASE,
 )
-
-REFUSALS = texts_of(Path(__file__).with_name("refusals.toml"))
-"""The words of the refusals that take more than a line, by what they tell of."""
 
 StepFacts: TypeAlias = Sequence[tuple[Step, Facts]]
 """Steps of the ini, each with its facts: ``for step, told in facts``."""
@@ -141,11 +138,6 @@ class Site(NamedTuple):
 def address_of(host: str, port: int) -> str:
     """Return an address as servers read it."""
     return f"{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def refusal(name: str, /, **values: object) -> ConfigurationError:
-    """Return the refusal with the words of that name, and these values in them."""
-    return ConfigurationError(REFUSALS[name].format(**values))
 
 
 def refuse_misread(path: str | Path) -> None:

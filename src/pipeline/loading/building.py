@@ -18,11 +18,12 @@ from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.between import openers
 from pipeline.composition import Element, Offers, Pipeline
-from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.interfaces import Handler
 from pipeline.loading.command_line import make_importable, parse_variables, split_name
 from pipeline.order import Contract
 from pipeline.paste import Step, named_errors, plan, step_of
 from pipeline.switch import Switch
+from pipeline.telling.errors import refusal
 from pipeline.telling.words import place_of
 from pipeline.views import Views
 
@@ -165,10 +166,8 @@ def filtered(context: LoaderContext, app: Any) -> Any:
             raise
         step = step_of(context)
         name = getattr(step.factory, "__name__", step.factory)
-        raise ConfigurationError(
-            f"{step.where}: the function {name} ({place_of(step.factory)}) is not a filter of Paste Deploy: "
-            f"{error}. If it is an element, write @element above it"
-        ) from error
+        place = place_of(step.factory)
+        raise refusal("not a filter", where=step.where, name=name, place=place, error=error) from error
 
 
 CALLERS = (__file__, loadwsgi.__file__, util.__file__)

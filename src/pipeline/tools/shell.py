@@ -10,12 +10,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pipeline.database.instead import read_only_if_locked
-from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.interfaces import Handler
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import build
 from pipeline.loading.command_line import host_of, options_of, parser_of, plan_of
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
+from pipeline.telling.errors import refusal
 from pipeline.telling.words import short
 
 if TYPE_CHECKING:
@@ -60,10 +61,7 @@ def in_site(
     if (error := shell.error or escaped) is not None:
         raise error
     if shell.status is None:
-        raise ConfigurationError(
-            f"{ini}: a GET of / does not reach a site ({line}); pipeline explain {ini} GET / says "
-            f"why. A pipeline of the ini is chosen by {ini.partition('#')[0]}#NAME"
-        )
+        raise refusal("no site", ini=ini, status=line, file=ini.partition("#")[0])
     return shell.status
 
 
