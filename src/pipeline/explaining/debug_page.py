@@ -51,7 +51,7 @@ Ways = list[tuple[str, list[str]]]
 def tell(request: Any, error: Exception, problem: Problem) -> Problem:
     """Return the problem with what a developer may see. Traversal and the look-up of the view run again.
 
-    Raises nothing: what fails here is told in the place of it.
+    Raises nothing: an error of this page itself is shown on the page.
     """
     if not isinstance(error, WSGIHTTPException):
         problem = problem._replace(traceback=traceback_of(error))

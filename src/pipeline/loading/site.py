@@ -29,7 +29,7 @@ from pipeline.telling.errors import put_error, refusal
 if TYPE_CHECKING:
     from pipeline.loading.building import build
     from pipeline.publishing.jinja import load_templates
-else:  # a site that loads does not need the one, and one without templates not the other
+else:  # a site that loads does not need ``build``, and a site without templates does not need Jinja
     build = on_demand("pipeline.loading.building:build")
     load_templates = on_demand("pipeline.publishing.jinja:load_templates")
 

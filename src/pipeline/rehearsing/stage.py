@@ -36,11 +36,11 @@ from pipeline.telling.words import OUR_CODE, place_of
 from pipeline.views import Views
 
 RUNS = 5
-"""How often a request is run for its time, of which the median counts."""
+"""Runs of a request for its time. The median of their times counts."""
 LINKS = 50
-"""How many links of a page are followed."""
+"""Links of a page that are followed."""
 HOPS = 10
-"""How many redirects are followed, as browsers do about twice as many."""
+"""Redirects that are followed. Browsers follow about twice as many."""
 CIRCLE = "circle"
 """The end of redirects that lead back to where they began, or that do not end."""
 
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     """The answer of one side to a request."""
 
     status: int | None
-    """None if the server would have got none."""
+    """None if no answer reached the server."""
     headers: Sequence[tuple[str, str]] = ()
     size: int = 0
     attempts: int = 1
@@ -69,7 +69,7 @@ class Answer(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """How long a request takes, and which links of its page lead nowhere."""
+    """The time of a request, and the links of its page that lead nowhere."""
 
     seconds: float
     """The median of the runs."""
@@ -219,7 +219,7 @@ class Stage(Site):
 
 
 def leads_nowhere(end: int | str) -> bool:
-    """Return whether a link is broken that ends so."""
+    """Return whether a link with this end is broken."""
     return end == CIRCLE or end in (404, 410) or (isinstance(end, int) and end >= 500)
 
 
