@@ -126,9 +126,8 @@ def of_answer(visit: Part, look: Look | None, status: int) -> Cause:
     """Return the cause of an answer that did not come of an exception."""
     if look is not None and look.chosen is not None:
         place, what = place_of(look.chosen.function), f"the view {_name(look.chosen)} answered {status}"
-        if status == 200 and visit.response.get("body") == "0 bytes":
-            return Cause(place, f"{what} with an empty page", "If it should show something, return that.")
-        return Cause(place, what)
+        is_empty = status == 200 and visit.response.get("body") == "0 bytes"
+        return Cause.of("empty page", place, what=what) if is_empty else Cause(place, what)
     where, who = visit.step.where, visit.name
     if visit.step.element is None:
         where, who = f"{where} ({place_of(visit.step.factory)})", f"the foreign middleware {who}"
@@ -182,9 +181,7 @@ def readers(path: Sequence[Part]) -> Iterator[Cause]:
         reader = next((one for one in path[number + 1 :] if reads_forms(one)), None)
         read = part.inward.get(BODY)
         if read is not None and reader is not None and not reads_forms(part):
-            why = f"{part.step} read the body of the request ({read}), and {reader.step} found only the rest"
-            remedy = f"Read request.body, which leaves the body for others, or stand inside of {reader.step}."
-            yield Cause(part.place, why, remedy)
+            yield Cause.of("body read early", part.place, part=part.step, read=read, reader=reader.step)
 
 
 def reads_forms(part: Part) -> bool:
@@ -202,15 +199,14 @@ def set_twice(path: Sequence[Part]) -> Iterator[Cause]:
             inner = first.setdefault(name, part)
             if inner is not part:
                 what = f"the cookie {name.removeprefix(COOKIE).strip()}" if name.startswith(COOKIE) else name
-                why = f"{inner.step} set {what}, and {part.step} ({part.place}) set it again: a browser takes one"
-                yield Cause(inner.place, why, "Let one of the two set it.")
+                named = {"inner": inner.step, "what": what, "outer": part.step, "place": part.place}
+                yield Cause.of("set twice", inner.place, **named)
 
 
 def lost_headers(where: str, names: Iterable[str]) -> Iterator[Cause]:
     """Yield the headers that were set too late."""
     if told := ", ".join(names):
-        why = f"{told} was set when the body had begun to be sent, so no visitor gets it"
-        yield Cause(where, why, "Set headers and cookies before the first block of the body.")
+        yield Cause.of("late header", where, told=told)
 
 
 class Failure(NamedTuple):
@@ -260,9 +256,8 @@ def of_field(failure: Failure) -> Cause | None:
     view = failure.chosen
     if view is None:
         name, _, words = failure.error.field.partition(":")
-        remedy = f"The name of the field asks for {words!r}. Send that, or name the field {name!r} in the form."
-        why = f"{failure.visit.name} refused the form. {failure.error}"
-        return Cause(failure.here, why, remedy if words else "")
+        cause = Cause.of("field", failure.here, who=failure.visit.name, error=failure.error, name=name, words=words)
+        return cause if words else cause._replace(remedy="")
     what = f"the view {_name(view)} refused the form. {failure.error}"
     sent = failure.visit.request.get("CONTENT_TYPE") or "(none)"
     if failure.error.value is None:
@@ -352,15 +347,12 @@ def of_missing_view(failure: Failure) -> Cause | None:
         why = f"{look.context} has no item {missed.name!r} ({missed.answered_by}), and no view has that name"
     if walk is not None and walk.default and missed is None:
         why += f"; the path was led on by the {walk.default}, and default steps are taken once"
-    for candidate in look.candidates:
-        remedy = "Register the view for that class, interface or type of request, too, or ask another object."
-        view = candidate.view
-        return Cause(place_of(view.function), f"{why}: {_name(view)} is {candidate.verdict}", remedy)
+    for view, _, verdict, _ in look.candidates:
+        return Cause.of("other view", place_of(view.function), why=why, name=_name(view), verdict=verdict)
     for other in unscanned([failure.visit.views], failure.directory):
         if other.name == look.name:
-            remedy = f"Name its module in the option scan: {where}"
-            why += f"; {other.function} is one, but no scan names its module"
-            return Cause(f"{other.file}, line {other.line}", why, remedy)
+            place = f"{other.file}, line {other.line}"
+            return Cause.of("unscanned view", place, why=why, function=other.function, where=where)
     if missed is not None and missed.near:
         return Cause(where, f"{why}; did you mean the item {missed.near!r}?")
     if near := look.near():
@@ -392,8 +384,8 @@ def of_permission(failure: Failure) -> Cause | None:
     guards = ((visit, visit.step.facts.why_refused) for visit in failure.way.parts)
     guard, why_refused = next(((visit, why) for visit, why in guards if why is not None), (None, None))
     if guard is None or why_refused is None:
-        remedy = f"Put {providers('principal')} into the pipeline, or declare the view permission='public'."
-        return Cause(place_of(view.function), f"{_name(view)} needs the permission {view.permission!r}", remedy)
+        named = {"name": _name(view), "permission": view.permission, "providers": providers("principal")}
+        return Cause.of("no logins", place_of(view.function), **named)
     why = why_refused(view, look.method, principal)
     if look.grants:
         why += f". On the context and above it, {'; '.join(look.grants)}"
@@ -414,9 +406,7 @@ def of_traversed_path(failure: Failure) -> Cause | None:
         return Cause.of("virtual root", where, obj=short(lost.obj), name=lost.name)
     last = walk.steps[-1] if walk.steps else None
     if raised == 404 and last is not None and not last.ok and last.name.startswith("++"):
-        remedy = "Add the module of the namespace to scan (pipeline.publishing.namespaces), or correct the value."
-        what = f"the step {last.name!r} from {short(last.obj)} leads nowhere"
-        return Cause(where, f"{what}: {last.answered_by}", remedy)
+        return Cause.of("namespace", where, name=last.name, obj=short(last.obj), answered_by=last.answered_by)
     if (raised == 404 and not walk.steps) or (last is not None and last.ok and last.name == ""):
         return Cause.of("refused path", where, detail=detail)
     if raised == 404 and last is not None and last.ok:
