@@ -210,7 +210,7 @@ def has_code(place: Path, *directories: Path) -> bool:
 
 
 def directories_of(facts: StepFacts, directory: Path) -> list[str]:
-    """Return the directories that the site writes to. It runs in ``directory``."""
+    """Return the directories that the site writes to. Relative paths begin in ``directory``, where it runs."""
     found = set()
     for path in (path for _, told in facts for path in told.writes):
         place = (directory / path).resolve()

@@ -408,7 +408,7 @@ def _watched(body: Any, response: Any, lose: Callable[[list[str]], None]) -> Ite
 
 
 def is_worth_a_look(request: Any, error: BaseException) -> bool:
-    """Return whether an error is told: it is the answer, and not a redirect."""
+    """Return whether an error is worth telling: it becomes the answer, and it is not a redirect."""
     if not isinstance(error, Exception) or (request.attempts_left and request.judge(error).transient):
         return False
     return not isinstance(error, HTTPException) or is_error(error)

@@ -140,9 +140,9 @@ def started(ini: str, words: Sequence[str], ends: float, **options: Any) -> Iter
 
 
 def directory_of(old: str, new: str) -> str:
-    """Return the working directory for the old ini: it is to the old ini as this one is to the new ini.
+    """Return the working directory for the old code: the old ini lies in it where the new ini lies in this one.
 
-    The code of a site may stand in the working directory, and that of the new one must not be found.
+    The code of a site may stand in the working directory, and the old side must not find the new code.
     """
     path = split_name(old)[0]
     relative = os.path.relpath(split_name(new)[0])
