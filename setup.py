@@ -217,7 +217,6 @@ setup(
         "pipeline.auth": ["*.html"],
         "pipeline.http": ["*.html", "mime.types"],
         # What `pipeline deploy` writes.
-        "pipeline.deploying": ["*.toml"],
         **{f"pipeline.deploying.{name.replace('-', '_')}": ["*.j2"] for name in [*TARGETS, "shared"]},
     },
     zip_safe=False,

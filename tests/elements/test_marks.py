@@ -215,7 +215,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv(debug_key.VARIABLE, "d" * 40)
     yield tmp_path
     close_all()
-    secrets.PLAIN.clear()  # a control has taken all names for plain ones
+    secrets.is_plain.cache_clear()  # a control has taken all names for plain ones
     sys.modules.pop(name, None)
 
 

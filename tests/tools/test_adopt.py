@@ -8,12 +8,13 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from email.utils import formatdate
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from pipeline.adopting.asking import with_hidden_fields
+from pipeline.adopting.asking import ask, with_hidden_fields
 from pipeline.adopting.comparing import differences
 from pipeline.adopting.reading import Existing
 from pipeline.adopting.writing import parts_of
@@ -319,3 +320,13 @@ def test_a_form_is_sent_with_its_hidden_fields() -> None:
     assert with_hidden_fields({"data": ['{"a": 1}']}, page) == {"data": ['{"a": 1}']}
     page = "<input type=hidden name=city value=Ž>".encode().decode("latin-1")  # as the answer has it
     assert with_hidden_fields({"data": ["b=2"]}, page) == {"data": ["city=%C5%BD&b=2"]}
+
+
+def test_a_cookie_whose_name_python_refuses_hides_no_page() -> None:
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Type", "text/html"), ("Set-Cookie", "a@b=1"), ("Set-Cookie", "ok=2")])
+        return [b"the page"]
+
+    cookies: SimpleCookie = SimpleCookie()
+    answer = ask(app, {"method": "GET", "path": "/", "headers": [], "data": []}, cookies)
+    assert (answer["status"], answer["body"], [*cookies]) == ("200 OK", "the page", ["ok"])

@@ -649,10 +649,11 @@ def test_a_record_keeps_no_object_of_the_request(inspected: Any) -> None:
     app = inspected(index)
     ask(app, "/")
     (record,) = records(app)
-    assert not {"state", "seen", "left"} & vars(record).keys()
+    assert not {"state", "left"} & vars(record).keys()
     assert all(part.error is None and part.fields is None for part in record.parts if part is not record.again)
-    assert record.again.error is None and set(map(type, record.again.fields)) <= {type(None), str, tuple, bool}
-    assert all(type(value) is str for value in record.came[1])
+    kinds = set(map(type, record.again.fields.values()))
+    assert record.again.error is None and kinds <= {type(None), str, tuple, bool}
+    assert all(type(value) is str for value in record.environ.values())
 
 
 def test_parts_and_notes_have_a_limit(inspected: Any, monkeypatch: pytest.MonkeyPatch) -> None:

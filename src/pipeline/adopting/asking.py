@@ -11,15 +11,15 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from http.cookies import SimpleCookie
+from contextlib import suppress
+from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from paste.deploy import loadapp
-from webob import Request
 
-from pipeline.loading.asking import request_of
+from pipeline.loading.asking import answer_of, request_of
 from pipeline.loading.command_line import make_importable, parse_variables, split_name
 from pipeline.paste import load
 from pipeline.staging.asked import Tags
@@ -58,16 +58,14 @@ def ask(app: Any, asked: dict[str, Any], cookies: SimpleCookie) -> dict[str, Any
     environ = request_of(asked["method"], asked["path"], asked["headers"], asked["data"])
     if given := [*filter(None, [environ.get("HTTP_COOKIE")]), *pairs_of(cookies)]:
         environ["HTTP_COOKIE"] = "; ".join(given)
-    environ["wsgi.errors"] = sys.stderr
-    try:
-        answer = Request(environ).get_response(app, catch_exc_info=True)
-        body = answer.body
-        for header in answer.headers.getall("Set-Cookie"):
-            cookies.load(header)
-    except Exception as error:
+    status, headers, body, error = answer_of(app, environ)
+    if error is not None:
         return {"status": f"{type(error).__name__}: {error}", "headers": [], "body": ""}
-    text = body.decode("latin-1")
-    return {"status": answer.status, "headers": answer.headerlist, "body": text, "time": time.time()}
+    for name, value in headers:
+        if name.lower() == "set-cookie":
+            with suppress(CookieError):  # its name has a sign that only browsers take
+                cookies.load(value)
+    return {"status": status, "headers": headers, "body": body.decode("latin-1"), "time": time.time()}
 
 
 def hidden_fields(page: bytes) -> dict[str, str]:

@@ -85,21 +85,17 @@ class _Logging:
         is_access = self.value(section, "qualname") == "pipeline.access"
         if is_access and logging.getLevelNamesMapping().get(level, 0) > logging.INFO:
             yield Finding.of("access log", self.where(section, "level"), level=level)
-        if section.startswith("logger_"):
-            for handler in self.names(section, "handlers"):
-                if handler not in listed["handler"]:
-                    what = f"the logger has the handler {handler!r}, which [handlers] does not list"
-                    yield self.error(section, "handlers", what, "Add it to the keys of [handlers].")
-        elif section.startswith("handler_"):
-            yield from self.of_handler(section, listed["formatter"])
-        else:
+        for option, kind in (("handlers", "handler"), ("formatter", "formatter")):
+            for name in self.names(section, option):
+                if name not in listed[kind]:
+                    what = f"the {section.partition('_')[0]} has the {kind} {name!r}, which [{kind}s] does not list"
+                    yield self.error(section, option, what, f"Add it to the keys of [{kind}s].")
+        if section.startswith("handler_"):
+            yield from self.of_handler(section)
+        elif section.startswith("formatter_"):
             yield from self.of_formatter(section)
 
-    def of_handler(self, section: str, formatters: list[str]) -> Iterator[Finding]:
-        formatter = self.value(section, "formatter")
-        if formatter and formatter not in formatters:
-            what = f"the handler has the formatter {formatter!r}, which [formatters] does not list"
-            yield self.error(section, "formatter", what, "Add it to the keys of [formatters].")
+    def of_handler(self, section: str) -> Iterator[Finding]:
         name = self.value(section, "class")
         try:
             cls = _class_of(name)

@@ -34,6 +34,13 @@ def text_of(path: Path, section: str) -> str:
     return found[1] if found else ""
 
 
+def place_in(path: Path, section: str, option: str = "use") -> str:
+    """Return the place of an option of a section, or of ``get option``; of the section if it has neither."""
+    line, keys = sections_of(str(path))[section]
+    number, _ = keys.get(option, keys.get(f"get {option}", (line, None)))
+    return f"{path}, section [{section}], line {number}"
+
+
 def is_for_development(path: Path) -> bool:
     """Return whether the server of an ini is waitress, for this machine alone."""
     keys = sections_of(str(path)).get("server:main", (0, {}))[1]
@@ -76,12 +83,10 @@ def package_of(path: Path) -> str:
 
 def of_options(path: Path, settings: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the options that waitress or gunicorn do not know, and the values that they refuse."""
-    line, keys = sections_of(str(path))["server:main"]
     name = package_of(path)
     known = known_options(name)
     for option, value in settings.items() if known else ():
-        number = keys.get(option, keys.get(f"get {option}", (line, None)))[0]
-        where = f"{path}, section [server:main], line {number}"
+        where = place_in(path, "server:main", option)
         if option.lower() not in known:
             near = get_close_matches(option, known, n=1)
             remedy = f"Did you mean {near[0]}?" if near else f"{name} names its options in its documentation."
@@ -114,10 +119,7 @@ def of_port(path: Path, host: str, port: str) -> Iterator[Finding]:
     try:
         socket.create_server(("" if is_everywhere(host) else host, int(port))).close()
     except (OSError, OverflowError):
-        line, keys = sections_of(str(path))["server:main"]
-        number = keys.get("port", keys.get("get port", (line, None)))[0]
-        where = f"{path}, section [server:main], line {number}"
-        yield Finding.of("port in use", where, host=host, port=port)
+        yield Finding.of("port in use", place_in(path, "server:main", "port"), host=host, port=port)
 
 
 def of_paster(directory: Path) -> Iterator[Finding]:
@@ -136,19 +138,18 @@ def of_safety(path: Path, max_body: int | None) -> Iterator[Finding]:
     """Yield what is not safe about the server, and about middleware that is known to be for development."""
     text = text_of(path, "server:main")
     sections = sections_of(str(path))
-    line, keys = sections.get("server:main", (0, {}))
-    where = f"{path}, section [server:main], line"
+    _, keys = sections.get("server:main", (0, {}))
     for key in ("host", "listen", "bind"):
-        number, value = keys.get(key, (line, None))
+        _, value = keys.get(key, (0, None))
         if value is not None and is_everywhere(value):
-            yield Finding.of("every address", f"{where} {number}", value=value)
+            yield Finding.of("every address", place_in(path, "server:main", key), value=value)
     longest = 100 * MIB if max_body is None else max_body
     if "waitress" in text and "max_request_body_size" not in text and longest < 1024 * MIB:
-        yield Finding.of("long bodies", f"{where} {line}", longest=longest)
+        yield Finding.of("long bodies", place_in(path, "server:main", ""), longest=longest)
     names = ("paste#evalerror", "paste#cgitb", "weberror", "werkzeug", "backlash", "pyramid_debugtoolbar")
     debuggers = tuple(f"egg:{name}" for name in names)
     for section, (_, keys) in sections.items():
-        number, value = keys.get("use", (0, None))
+        _, value = keys.get("use", (0, None))
         if value is not None and value.lower().startswith(debuggers):
-            where = f"{path}, section [{section}], line {number}"
+            where = place_in(path, section)
             yield Finding("warning", where, f"{value} lets visitors run code or see the program", "Delete it.")

@@ -83,7 +83,7 @@ def of_galera(name: str, database: Any) -> Iterator[Finding]:
 
 
 def of_cluster(connection: Any) -> Iterator[Finding]:
-    """Yield what the servers of an SQL database promise less of than they may seem to."""
+    """Yield what the servers of an SQL database do not guarantee, though it may seem that they do."""
     dialect, query = connection.dialect.name, connection.engine.url.query
     where = f"the database {connection.engine.url.render_as_string().partition('?')[0]}"
     if dialect == "postgresql":

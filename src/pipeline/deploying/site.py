@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.options import on_demand
 from pipeline.paste import Chain, Step
-from pipeline.telling.words import texts_of
+from pipeline.telling.errors import refusal as refusal
 
 # Systems without users as Linux has them can import this.
 getgrgid = on_demand("grp:getgrgid")
@@ -32,9 +32,6 @@ _PASSWORD = re.compile(
     r"://[^:/@\s]*:(?!%\()[^@/?\s]+@|^(?!get ).*?(?:\b|_)(?:pass(?:word|wd)?|secret)\s*+=\s*+(?!%\()\S",
     re.IGNORECASE,
 )
-
-REFUSALS = texts_of(Path(__file__).with_name("refusals.toml"))
-"""The words of the refusals that take more than a line, by what they tell of."""
 
 StepFacts: TypeAlias = Sequence[tuple[Step, Facts]]
 """Steps of the ini, each with its facts: ``for step, told in facts``."""
@@ -143,11 +140,6 @@ def address_of(host: str, port: int) -> str:
     return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def refusal(name: str, /, **values: object) -> ConfigurationError:
-    """Return the refusal with the words of that name, and these values in them."""
-    return ConfigurationError(REFUSALS[name].format(**values))
-
-
 def refuse_misread(path: str | Path) -> None:
     """Refuse a path that a configuration would have to quote."""
     if set(str(path)) & set(" \t\n'\"\\$;#{}%"):
@@ -218,7 +210,7 @@ def has_code(place: Path, *directories: Path) -> bool:
 
 
 def directories_of(facts: StepFacts, directory: Path) -> list[str]:
-    """Return the directories that the site writes to. It runs in ``directory``."""
+    """Return the directories that the site writes to. Relative paths begin in ``directory``, where it runs."""
     found = set()
     for path in (path for _, told in facts for path in told.writes):
         place = (directory / path).resolve()

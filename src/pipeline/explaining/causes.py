@@ -51,27 +51,52 @@ class Late(NamedTuple):
     error: BaseException
 
 
-def causes(
-    record: Record | None, status: int, directory: Path, late: Sequence[Late] = ()
-) -> Iterator[Cause]:
+class Way(NamedTuple):
+    """The way of a request: the parts that it passed, its steps from the root, and the look-up of its view."""
+
+    parts: Sequence[Part]
+    """The parts of the last attempt, outermost first."""
+    walk: Walk | None = None
+    look: Look | None = None
+    late_headers: Sequence[str] = ()
+
+    def lines(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the way from the root to the view: a title, and its lines."""
+        if self.walk is not None:
+            yield "Traversal", list(self.walk.lines())
+        if self.look is not None:
+            yield f"View {self.look.title}", list(self.look.lines())
+
+
+def way_of(record: Record | None) -> Way:
+    """Return the way of a request as far as it was noted."""
+    if record is None:
+        return Way(())
+    parts = path_of(record)
+    walks = (record.zope_walk, *(part.walk for part in parts))
+    walk = next((one for one in walks if one is not None and (one.steps or one.cause or one.error)), None)
+    look = next((part.look for part in reversed(parts) if part.look is not None), None)
+    return Way(parts, walk, look, record.late_headers)
+
+
+def causes(way: Way, status: int, directory: Path, late: Sequence[Late] = ()) -> Iterator[Cause]:
     """Yield the causes of an answer; the first is the cause of its status.
 
     late  the exceptions that were logged or that reached the server; those that a part has seen are left out
     """
-    path = path_of(record) if record is not None else []
-    if record is None or not path:
+    path, walk, look = way.parts, way.walk, way.look
+    if not path:
         yield Cause.of("unseen", "outside of every pipeline")
         return
-    walk, look = way_of(record, path)
     failed = next((visit for visit in reversed(path) if visit.error is not None), None)
-    if walk is not None and walk.decides(failed is not None):
-        yield of_zope(walk, status, path[0].response.get("Location", ""))
-        return
-    failure = None if failed is None else Failure(failed.error, failed, path, walk, look, directory)
-    is_refused = failure is not None and isinstance(failure.error, HTTPException)
     met = {id(error) for visit in path for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
     has_answered = not (unmet and status >= 500)
+    if walk is not None and walk.decides(failed is not None or not has_answered):
+        yield of_zope(walk, status, path[0].response.get("Location", ""))
+        return
+    failure = None if failed is None else Failure(failed.error, failed, way, directory)
+    is_refused = failure is not None and isinstance(failure.error, HTTPException)
     rules: tuple[Iterable[Cause], ...] = (
         readers(path) if is_refused else (),  # the form was not what it should be, or the view says so
         [of_error(failure)] if failure is not None else (),
@@ -80,26 +105,11 @@ def causes(
         swallowed(path),
         () if is_refused else readers(path),
         set_twice(path),
-        lost_headers(path[-1].place, record.late_headers),
+        lost_headers(path[-1].place, way.late_headers),
         dropped(path),
         hidden(walk),
     )
     yield from chain.from_iterable(rules)
-
-
-def way_of(record: Record, path: Sequence[Part]) -> tuple[Walk | None, Look | None]:
-    """Return traversal and the look-up of the view, as far as they were told."""
-    walks = (record.zope_walk, *(part.walk for part in path))
-    walk = next((one for one in walks if one is not None and (one.steps or one.cause or one.error)), None)
-    return walk, next((part.look for part in reversed(path) if part.look is not None), None)
-
-
-def ways_of(walk: Walk | None, look: Look | None) -> Iterator[tuple[str, list[str]]]:
-    """Yield the way from the root to the view: a title, and its lines."""
-    if walk is not None:
-        yield "Traversal", list(walk.lines())
-    if look is not None:
-        yield f"View {look.title}", list(look.lines())
 
 
 def of_zope(walk: Walk, status: int, location: str = "") -> Cause:
@@ -116,9 +126,8 @@ def of_answer(visit: Part, look: Look | None, status: int) -> Cause:
     """Return the cause of an answer that did not come of an exception."""
     if look is not None and look.chosen is not None:
         place, what = place_of(look.chosen.function), f"the view {_name(look.chosen)} answered {status}"
-        if status == 200 and visit.response.get("body") == "0 bytes":
-            return Cause(place, f"{what} with an empty page", "If it should show something, return that.")
-        return Cause(place, what)
+        is_empty = status == 200 and visit.response.get("body") == "0 bytes"
+        return Cause.of("empty page", place, what=what) if is_empty else Cause(place, what)
     where, who = visit.step.where, visit.name
     if visit.step.element is None:
         where, who = f"{where} ({place_of(visit.step.factory)})", f"the foreign middleware {who}"
@@ -132,7 +141,7 @@ def of_late(late: Late, end: Part, look: Look | None) -> Cause:
     return Cause(where, f"{late.when}: {_told(late.error)}", remedy_of(late.error))
 
 
-def swallowed(path: list[Part]) -> Iterator[Cause]:
+def swallowed(path: Sequence[Part]) -> Iterator[Cause]:
     """Yield the foreign middleware that has made an answer of an exception."""
     for outer, inner in pairwise(path):
         if outer.step.element is None and outer.error is None and inner.error is not None:
@@ -141,7 +150,7 @@ def swallowed(path: list[Part]) -> Iterator[Cause]:
             yield Cause.of("swallowed", where, name=outer.name, error=error, status=status)
 
 
-def dropped(path: list[Part]) -> Iterator[Cause]:
+def dropped(path: Sequence[Part]) -> Iterator[Cause]:
     """Yield the headers of the request that an element has taken away."""
     for visit in path:
         gone = [name for name, value in visit.inward.items() if value == GONE and name.startswith("HTTP_")]
@@ -172,9 +181,7 @@ def readers(path: Sequence[Part]) -> Iterator[Cause]:
         reader = next((one for one in path[number + 1 :] if reads_forms(one)), None)
         read = part.inward.get(BODY)
         if read is not None and reader is not None and not reads_forms(part):
-            why = f"{part.step} read the body of the request ({read}), and {reader.step} found only the rest"
-            remedy = f"Read request.body, which leaves the body for others, or stand inside of {reader.step}."
-            yield Cause(part.place, why, remedy)
+            yield Cause.of("body read early", part.place, part=part.step, read=read, reader=reader.step)
 
 
 def reads_forms(part: Part) -> bool:
@@ -192,15 +199,14 @@ def set_twice(path: Sequence[Part]) -> Iterator[Cause]:
             inner = first.setdefault(name, part)
             if inner is not part:
                 what = f"the cookie {name.removeprefix(COOKIE).strip()}" if name.startswith(COOKIE) else name
-                why = f"{inner.step} set {what}, and {part.step} ({part.place}) set it again: a browser takes one"
-                yield Cause(inner.place, why, "Let one of the two set it.")
+                named = {"inner": inner.step, "what": what, "outer": part.step, "place": part.place}
+                yield Cause.of("set twice", inner.place, **named)
 
 
 def lost_headers(where: str, names: Iterable[str]) -> Iterator[Cause]:
     """Yield the headers that were set too late."""
     if told := ", ".join(names):
-        why = f"{told} was set when the body had begun to be sent, so no visitor gets it"
-        yield Cause(where, why, "Set headers and cookies before the first block of the body.")
+        yield Cause.of("late header", where, told=told)
 
 
 class Failure(NamedTuple):
@@ -209,9 +215,7 @@ class Failure(NamedTuple):
     error: Any
     visit: Part
     """The innermost part that the exception left."""
-    path: list[Part]
-    walk: Walk | None
-    look: Look | None
+    way: Way
     directory: Path
 
     @property
@@ -222,7 +226,7 @@ class Failure(NamedTuple):
     @property
     def chosen(self) -> View | None:
         """The view that was looked up, or None."""
-        return self.look.chosen if self.look is not None else None
+        return self.way.look.chosen if self.way.look is not None else None
 
     @property
     def view(self) -> View | None:
@@ -252,9 +256,8 @@ def of_field(failure: Failure) -> Cause | None:
     view = failure.chosen
     if view is None:
         name, _, words = failure.error.field.partition(":")
-        remedy = f"The name of the field asks for {words!r}. Send that, or name the field {name!r} in the form."
-        why = f"{failure.visit.name} refused the form. {failure.error}"
-        return Cause(failure.here, why, remedy if words else "")
+        cause = Cause.of("field", failure.here, who=failure.visit.name, error=failure.error, name=name, words=words)
+        return cause if words else cause._replace(remedy="")
     what = f"the view {_name(view)} refused the form. {failure.error}"
     sent = failure.visit.request.get("CONTENT_TYPE") or "(none)"
     if failure.error.value is None:
@@ -287,7 +290,7 @@ def of_exception(failure: Failure) -> Cause:
         view = failure.chosen
         where = place_of(view.function) if view is not None else failure.here
         return Cause(where, f"{failure.visit.name} raised {what}", remedy or REMEDIES["NotStorable"])
-    opened = opened_by(error, failure.path) if not line_of_the_site(error) else None
+    opened = opened_by(error, failure.way.parts) if not line_of_the_site(error) else None
     if opened is None or opened is failure.visit or opened.step.element is None:
         return failure.cause(what, remedy)
     for option, value in opened.step.element.options.items():
@@ -314,11 +317,11 @@ def trust(visit: Part, form: str, where: str) -> str:
 
 def of_proxy(failure: Failure) -> Cause | None:
     """Return the cause of a 404 for a path of a proxy that no element has read."""
-    last = failure.walk.steps[-1] if failure.walk is not None and failure.walk.steps else None
+    last = failure.way.walk.steps[-1] if failure.way.walk is not None and failure.way.walk.steps else None
     form = form_of_path(last.name) if last is not None else None
     if form is None:
         return None
-    reader = next((visit for visit in failure.path if visit.step.facts.distrusts is not None), None)
+    reader = next((visit for visit in failure.way.parts if visit.step.facts.distrusts is not None), None)
     why = f"the path has {form}, which a proxy writes for {READER}, and"
     if reader is None:
         remedy = f"Put {READER} into the pipeline, outside of traverse. {trust(failure.visit, form, '.')}"
@@ -330,7 +333,7 @@ def of_proxy(failure: Failure) -> Cause | None:
 
 def of_missing_view(failure: Failure) -> Cause | None:
     """Return the cause of a 404 of the publisher, for want of a view."""
-    where, look, walk = failure.visit.step.where, failure.look, failure.walk
+    where, look, walk = failure.visit.step.where, failure.way.look, failure.way.walk
     if failure.visit.look is None or look is None:
         return None
     if look.is_empty:
@@ -344,15 +347,12 @@ def of_missing_view(failure: Failure) -> Cause | None:
         why = f"{look.context} has no item {missed.name!r} ({missed.answered_by}), and no view has that name"
     if walk is not None and walk.default and missed is None:
         why += f"; the path was led on by the {walk.default}, and default steps are taken once"
-    for candidate in look.candidates:
-        remedy = "Register the view for that class, interface or type of request, too, or ask another object."
-        view = candidate.view
-        return Cause(place_of(view.function), f"{why}: {_name(view)} is {candidate.verdict}", remedy)
+    for view, _, verdict, _ in look.candidates:
+        return Cause.of("other view", place_of(view.function), why=why, name=_name(view), verdict=verdict)
     for other in unscanned([failure.visit.views], failure.directory):
         if other.name == look.name:
-            remedy = f"Name its module in the option scan: {where}"
-            why += f"; {other.function} is one, but no scan names its module"
-            return Cause(f"{other.file}, line {other.line}", why, remedy)
+            place = f"{other.file}, line {other.line}"
+            return Cause.of("unscanned view", place, why=why, function=other.function, where=where)
     if missed is not None and missed.near:
         return Cause(where, f"{why}; did you mean the item {missed.near!r}?")
     if near := look.near():
@@ -364,7 +364,7 @@ def of_missing_view(failure: Failure) -> Cause | None:
 
 def of_method(failure: Failure) -> Cause | None:
     """Return the cause of a 405."""
-    look = failure.look
+    look = failure.way.look
     if look is None:
         return None
     view = next((candidate.view for candidate in look.candidates if candidate.fits), None)
@@ -376,16 +376,16 @@ def of_method(failure: Failure) -> Cause | None:
 
 def of_permission(failure: Failure) -> Cause | None:
     """Return the cause of a 401 or 403 for a view."""
-    look, view = failure.look, failure.chosen
+    look, view = failure.way.look, failure.chosen
     if look is None or view is None:
         return None
-    who = next((v for v in reversed(failure.path) if "request.principal" in v.request), None)
+    who = next((v for v in reversed(failure.way.parts) if "request.principal" in v.request), None)
     principal = repr(who.request["request.principal"]) if who is not None else "a visitor who is not logged in"
-    guards = ((visit, visit.step.facts.why_refused) for visit in failure.path)
+    guards = ((visit, visit.step.facts.why_refused) for visit in failure.way.parts)
     guard, why_refused = next(((visit, why) for visit, why in guards if why is not None), (None, None))
     if guard is None or why_refused is None:
-        remedy = f"Put {providers('principal')} into the pipeline, or declare the view permission='public'."
-        return Cause(place_of(view.function), f"{_name(view)} needs the permission {view.permission!r}", remedy)
+        named = {"name": _name(view), "permission": view.permission, "providers": providers("principal")}
+        return Cause.of("no logins", place_of(view.function), **named)
     why = why_refused(view, look.method, principal)
     if look.grants:
         why += f". On the context and above it, {'; '.join(look.grants)}"
@@ -395,7 +395,7 @@ def of_permission(failure: Failure) -> Cause | None:
 
 def of_traversed_path(failure: Failure) -> Cause | None:
     """Return the cause of an answer of the element that traverses."""
-    where, error, walk = failure.here, failure.error, failure.walk
+    where, error, walk = failure.here, failure.error, failure.way.walk
     if walk is None or not failure.visit.fields:
         return None
     raised, detail = error.status_int, _detail(error)
@@ -406,9 +406,7 @@ def of_traversed_path(failure: Failure) -> Cause | None:
         return Cause.of("virtual root", where, obj=short(lost.obj), name=lost.name)
     last = walk.steps[-1] if walk.steps else None
     if raised == 404 and last is not None and not last.ok and last.name.startswith("++"):
-        remedy = "Add the module of the namespace to scan (pipeline.publishing.namespaces), or correct the value."
-        what = f"the step {last.name!r} from {short(last.obj)} leads nowhere"
-        return Cause(where, f"{what}: {last.answered_by}", remedy)
+        return Cause.of("namespace", where, name=last.name, obj=short(last.obj), answered_by=last.answered_by)
     if (raised == 404 and not walk.steps) or (last is not None and last.ok and last.name == ""):
         return Cause.of("refused path", where, detail=detail)
     if raised == 404 and last is not None and last.ok:
@@ -469,7 +467,7 @@ STATUSES: dict[int, Explain] = {
 """The function that first explains an HTTP exception, by its status."""
 
 
-def opened_by(error: BaseException | None, path: list[Part]) -> Part | None:
+def opened_by(error: BaseException | None, path: Sequence[Part]) -> Part | None:
     """Return the element that failed to open what another one needs, such as a database."""
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     for frame in reversed(frames):

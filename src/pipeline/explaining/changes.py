@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.http.noting import unnoted
-from pipeline.telling.secrets import LONGEST, PLAIN, is_plain, told, told_header, told_variable, value_of
+from pipeline.telling.secrets import told, told_header, told_variable, value_of
 
 COOKIE = "Set-Cookie"
 BODY = "body of the request"
@@ -26,46 +25,11 @@ INTERNAL = {"pipeline.request", "pipeline.response", "pipeline.before", "wsgi.er
 INTERNAL |= {f"wsgi.{name}" for name in ("version", "multithread", "multiprocess", "run_once", "file_wrapper")}
 """Variables of the environ that say nothing to a person."""
 
-MOST_SHAPES = 500
-"""Environs with other names that are remembered."""
-_STRINGS = {str}
-_told_of = attrgetter(*TOLD)
 
 
-class Shape(NamedTuple):
-    """The names of an environ, and how its values are kept. Most environs of a site have the same names."""
-
-    names: tuple[str, ...]
-    """The names that are kept, first those of ``plain``."""
-    plain: Callable[[Mapping[str, Any]], tuple[Any, ...]]
-    """Returns the values that may be kept as they are."""
-    others: tuple[str, ...]
-    """The names of values that are masked, or told in words."""
-
-
-_shapes: dict[tuple[str, ...], Shape] = {}
-
-
-def shape_of(environ: Mapping[str, Any], names: tuple[str, ...]) -> Shape:
-    """Return the shape of an environ with these names, and remember it."""
-    kept = [name for name in names if name not in INTERNAL]
-    plain = [name for name in kept if type(environ[name]) is str and is_plain(name)]
-    others = [name for name in kept if name not in plain]
-    if len(_shapes) >= MOST_SHAPES:
-        _shapes.clear()
-    # ``itemgetter`` returns a tuple only for two names or more. Each environ has more.
-    made = _shapes[names] = Shape((*plain, *others), itemgetter(*plain), tuple(others))
-    return made
-
-
-def kept_environ(environ: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return an environ without secrets and objects: its names and its values."""
-    names = tuple(environ)
-    shape = _shapes.get(names) or shape_of(environ, names)
-    values = shape.plain(environ)
-    if {*map(type, values)} != _STRINGS:
-        values = tuple([told_variable(name, environ[name]) for name in shape.names[: len(values)]])
-    return shape.names, (*values, *[told_variable(name, environ[name]) for name in shape.others])
+def kept_environ(environ: Mapping[str, Any]) -> dict[str, str]:
+    """Return an environ as text, without secrets."""
+    return {name: told_variable(name, value) for name, value in environ.items() if name not in INTERNAL}
 
 
 def bytes_read(request: Any) -> int:
@@ -78,25 +42,22 @@ class State(NamedTuple):
 
     environ: Mapping[str, Any]
     added: Mapping[str, Any]
-    """The attributes that elements have added, and those of the core that are not fields."""
-    fields: tuple[Any, ...]
-    """The fields of ``TOLD``."""
+    """The attributes that elements have added, and those of the core that tell a reader something."""
     read: int
     """Bytes of the body that were read."""
 
 
 def state_of(request: Any) -> State:
     """Return the state of a request."""
-    return State(unnoted(request.environ).copy(), request.__dict__.copy(), _told_of(request), bytes_read(request))
+    told_fields = {name: getattr(request, name) for name in TOLD}
+    return State(unnoted(request.environ).copy(), request.__dict__ | told_fields, bytes_read(request))
 
 
 def told_state(request: Any) -> dict[str, str]:
     """Return what stands on a request, as text."""
     now = state_of(request)
-    names, values = kept_environ(request.environ)
-    environ = {name: told_variable(name, value) for name, value in zip(names, values, strict=True)}
-    nothing = State(now.environ, {}, (None,) * len(TOLD), 0)
-    return environ | changed_request(nothing, now)
+    nothing = State(now.environ, dict.fromkeys(TOLD), 0)
+    return kept_environ(now.environ) | changed_request(nothing, now)
 
 
 def apply(state: Mapping[str, str], changed: Mapping[str, str]) -> dict[str, str]:
@@ -129,10 +90,6 @@ def changed_request(before: State, now: State) -> dict[str, str]:
     for name, value in now.added.items():
         if before.added.get(name, GONE) is not value and name not in UNTOLD and name[0] != "_":
             changed[f"request.{name}"] = value_of(name, value)
-    if not same(before.fields, now.fields):
-        for name, value, was in zip(TOLD, now.fields, before.fields, strict=True):
-            if value is not was:
-                changed[f"request.{name}"] = value_of(name, value)
     if now.read != before.read:
         changed[BODY] = f"{now.read} bytes read"
     return changed
@@ -140,9 +97,7 @@ def changed_request(before: State, now: State) -> dict[str, str]:
 
 def kept_headers(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the headers of an answer without secrets."""
-    return [
-        pair if pair[0] in PLAIN and len(pair[1]) <= LONGEST else (pair[0], told_header(*pair)) for pair in headers
-    ]
+    return [(name, told_header(name, value)) for name, value in headers]
 
 
 def header_key(name: str, value: str) -> str:

@@ -24,8 +24,8 @@ from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.between import InPython, Step
 from pipeline.composition import Element
-from pipeline.explaining.candidates import Look, look_up
-from pipeline.explaining.causes import Cause, Failure, Late, of_error, of_late, of_zope, ways_of
+from pipeline.explaining.candidates import look_up
+from pipeline.explaining.causes import Cause, Late, Way, causes
 from pipeline.explaining.changes import told_state
 from pipeline.explaining.recording import Part
 from pipeline.explaining.remedies import remedy_of
@@ -51,7 +51,7 @@ Ways = list[tuple[str, list[str]]]
 def tell(request: Any, error: Exception, problem: Problem) -> Problem:
     """Return the problem with what a developer may see. Traversal and the look-up of the view run again.
 
-    Raises nothing: what fails here is told in the place of it.
+    Raises nothing: an error of this page itself is shown on the page.
     """
     if not isinstance(error, WSGIHTTPException):
         problem = problem._replace(traceback=traceback_of(error))
@@ -75,21 +75,14 @@ def told_of(request: Any, error: Exception) -> tuple[Cause, Ways]:
     try:
         if request.read_afresh is not None:
             request.read_afresh(request)
-        way = passed(request, error)
+        way, late = passed(request, error)
     except Exception:
-        way = passed(request, error, reads=False)
+        way, late = passed(request, error, reads=False)
     if not way.parts:  # no element has met it
         frames = traceback.extract_tb(error.__traceback__)
         where = line_of_the_site(error) or (f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "")
         return Cause(where, f"{type(error).__name__}: {text_of(error)}", remedy_of(error)), []
-    ways = list(ways_of(way.walk, way.look))
-    if way.walk is not None and way.walk.cause is not None:
-        return of_zope(way.walk, 500), ways
-    if way.when:
-        return of_late(Late(way.when, error), way.parts[-1], way.look), ways
-    ini = ini_of(request)
-    directory = Path(ini).parent if ini else Path.cwd()
-    return of_error(Failure(error, way.parts[-1], way.parts, way.walk, way.look, directory)), ways
+    return next(causes(way, 500, Path(ini_of(request)).parent, late)), list(way.lines())
 
 
 def lines_of(cause: Cause, ways: Ways) -> Iterator[str]:
@@ -113,29 +106,19 @@ _ERROR_VIEW = "call_error_view"
 """The name of the function that calls an error view."""
 
 
-class Passed(NamedTuple):
-    """The way of a request up to an exception, as ``pipeline.explaining.causes`` reads it."""
-
-    parts: list[Part]
-    """The parts, outermost first. The exception has left the last one."""
-    when: str
-    """The time of an exception that was raised when all parts had returned, or ""."""
-    walk: Walk | None
-    look: Look | None
-
-
-def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
-    """Return the way of a request up to an exception. Traversal and the look-up of the view run again.
+def passed(request: Any, error: BaseException, reads: bool = True) -> tuple[Way, list[Late]]:
+    """Return the way of a request up to an exception, and the exception if it was raised when all parts had
+    returned. Traversal and the look-up of the view run again.
 
     reads  whether they can, so that there is a walk and a look
     """
     pipeline = request.pipeline
     contracts = pipeline.all_contracts if pipeline is not None else ()
     last, middleware = left_last(error, contracts)
-    when = ""
+    late = []
     if last < 0 and middleware is None:
         in_error_view = any(frame.f_code.co_name == _ERROR_VIEW for frame, _ in walk_tb(error.__traceback__))
-        when = "the error view failed" if in_error_view else "the body or an output filter failed"
+        late = [Late("the error view failed" if in_error_view else "the body or an output filter failed", error)]
         last = len(contracts) - 1
     steps = [step_of_contract(contract) for contract in contracts[: last + 1]]
     walks = next((step for step in steps if reads and step.facts.walks), None)
@@ -152,7 +135,9 @@ def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
     parts = [part_of(step, told_state(request)) for step in steps]
     if at_end and look is not None:
         parts[last].look, parts[last].views = look, request.views
-    return Passed(parts, when, walk, look)
+    if parts and not late:
+        parts[-1].error = error
+    return Way(parts, walk, look), late
 
 
 def left_last(error: BaseException, contracts: Sequence[Contract]) -> tuple[int, CodeType | None]:
@@ -189,7 +174,7 @@ def part_of(step: Step, state: Mapping[str, str]) -> Part:
     """Return a part, with what is known when it is over."""
     part = Part()
     part.step, part.request = step, state
-    part.fields = tuple(FIRST.values()) if step.facts.walks else None
+    part.fields = FIRST if step.facts.walks else None
     return part
 
 

@@ -18,8 +18,8 @@ from pipeline.telling.words import header_name, short
 MOST_OBJECTS = 200
 """Objects that are listed."""
 OF_EVERYBODY = frozenset(("HTTP_HOST", "HTTP_AUTHORIZATION", *CONDITIONS))
-"""Headers that ``Vary`` need not name: caches know the host, keep no answer to credentials by themselves, and judge
-conditions."""
+"""Headers that ``Vary`` need not name: a cache knows the host, keeps no answer to a request with credentials, and
+judges the conditions of a request itself."""
 
 
 class Read(NamedTuple):

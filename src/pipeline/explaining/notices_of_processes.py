@@ -105,7 +105,7 @@ def shallow(value: Any) -> object:
 
 
 def plain_passwords(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the attributes of a stored object that are passwords, and have the look of none of the usual hashes."""
+    """Yield the attributes of a stored object that are passwords, and do not look like one of the usual hashes."""
     for name, value in values.items():
         if PASSWORD.fullmatch(name) and isinstance(value, str) and not HASHED.search(value):
             yield NOTICES["a plain password"].format(name=f"{kind}.{name}")

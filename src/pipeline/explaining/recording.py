@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from itertools import count
-from operator import attrgetter
 from time import perf_counter
 from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +24,6 @@ from pipeline.explaining.changes import (
     NO_ANSWER,
     State,
     apply,
-    bytes_read,
     changed_request,
     changed_response,
     header_key,
@@ -39,7 +37,7 @@ from pipeline.http.error_pages import text_of
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.paste import Step
-from pipeline.telling.secrets import LONGEST, masked_text, told_variable
+from pipeline.telling.secrets import LONGEST, masked_text
 from pipeline.telling.words import place_of
 
 if TYPE_CHECKING:
@@ -55,7 +53,6 @@ LONGEST_NOTE = 2_000
 current: ContextVar[Record | None] = ContextVar("record", default=None)
 """The record of the request that this thread is at work for."""
 
-_walked_of = attrgetter(*FIELDS)
 _new = object.__new__
 _UNCHANGED: dict[str, str] = {}
 _numbers = count(1)
@@ -66,7 +63,8 @@ class Note(NamedTuple):
 
     kind: str
     """"statement", "load", "change", "open" or "log"."""
-    part: str
+    part: Part | None
+    """The part that was at work."""
     text: str
     at: float
     """Seconds since the request came in."""
@@ -86,7 +84,7 @@ class Part:
     """Its changes to the response."""
     raised = ""
     error: BaseException | None = None
-    fields: tuple[Any, ...] | None = None
+    fields: Mapping[str, Any] | None = None
     """The fields of the request before traversal (``FIELDS``), if this is the part that walks."""
     pipeline: Any = None
     views: Any = None
@@ -101,8 +99,8 @@ class Part:
     """The changes of the part and of those inside of it to the response."""
 
     attempt = 1
-    own = 0.0
-    """Seconds that the part itself took, with its waiting for a database; ``path_of`` sets it."""
+    inside = 0.0
+    """Seconds that the parts inside of it took."""
     step: Step
     outer: Part | None
     """The part outside of it. The watcher sets both: a call of ``__init__`` takes longer than all of the rest."""
@@ -128,6 +126,11 @@ class Part:
     def seconds(self) -> float:
         """Seconds within the part and all that is inside of it."""
         return self.ended - self.began
+
+    @property
+    def own(self) -> float:
+        """Seconds that the part itself took, with its waiting for a database."""
+        return max(0.0, self.seconds - self.inside)
 
 
 class Record:
@@ -163,13 +166,13 @@ class Record:
         self.number = next(_numbers)
         self.complete = complete
         """True if traversal and the look-up of the view are told of each request, and not of errors alone."""
-        self.first = told_state(request) if complete else None  # what stood on the request, by name
-        self.came = kept_environ(request.environ)
-        """The environ as it came in."""
+        self.environ = told_state(request) if complete else kept_environ(request.environ)
+        """The environ as it came in, as text; of a complete record with the attributes of the request."""
         self.parts: list[Part] = []
         self.part: Part | None = None
         """The part that is at work."""
-        self.noted: list[tuple[str, Part | None, str, float, float]] = []
+        self.notes: list[Note] = []
+        """The notes, in the order of time."""
         self.counts: dict[str, int] = {}
         """Notes of each kind, with those beyond the limit."""
         if hasattr(request, "zope_walk"):
@@ -178,8 +181,6 @@ class Record:
             self.zope_walk = request.zope_walk
         # The request and the response as the last part has left them.
         self.state: State | None = None
-        self.seen: list[Any] = []
-        """The values of the state. They are compared for each part, and the state only if they differ."""
         self.left = NO_ANSWER
         """Status, body, output filters and headers of the response (``pipeline.explaining.changes.Answer``)."""
         self.response: Any = None
@@ -187,31 +188,20 @@ class Record:
         self.began = perf_counter()
 
     @property
-    def environ(self) -> dict[str, str]:
-        """The environ as it came in, as text."""
-        names, values = self.came
-        return {name: told_variable(name, value) for name, value in zip(names, values, strict=True)}
-
-    def variable(self, name: str) -> str:
-        """Return a variable of the environ as it came in; "" if it was not there."""
-        names, values = self.came
-        return values[names.index(name)] if name in names else ""
-
-    @property
     def method(self) -> str:
         """The method of the request."""
-        return self.variable("REQUEST_METHOD")
+        return self.environ["REQUEST_METHOD"]
 
     @property
     def path(self) -> str:
         """The path as the server has decoded it."""
-        path = self.variable("SCRIPT_NAME") + self.variable("PATH_INFO")
+        path = self.environ.get("SCRIPT_NAME", "") + self.environ.get("PATH_INFO", "")
         return path.encode("latin-1", "replace").decode("utf-8", "replace")
 
     @property
     def query(self) -> str:
         """The query without secrets."""
-        return self.variable("QUERY_STRING")
+        return self.environ.get("QUERY_STRING", "")
 
     @property
     def seconds(self) -> float:
@@ -233,11 +223,10 @@ class Record:
         """True if the body is still being sent."""
         return not self.closed
 
-    def entered(self, request: Any, seen: list[Any]) -> dict[str, str]:
+    def entered(self, request: Any) -> dict[str, str]:
         """Return what is different on the request since the last part was entered."""
         before = self.state
         self.state = now = state_of(request)
-        self.seen = seen
         self.attempts = now.added.get("attempt", 1)
         return changed_request(before, now) if before is not None else _UNCHANGED
 
@@ -250,31 +239,21 @@ class Record:
             self.dropped += 1
             handler(request, response)
             return
-        added = request.__dict__
         outer = self.part
         part = self.part = _new(Part)
         part.step = step
         part.outer = outer
         self.parts.append(part)
-        # To compare the values takes a third of the time that it takes to compare the dicts.
-        seen = [*dict.values(request.environ), *added.values(), request.context, request.view_name]
-        seen.append(request.virtual_root_path)
-        if request.announces_body:
-            seen.append(bytes_read(request))
-        try:
-            if seen != self.seen:
-                part.changed = self.entered(request, seen)
-        except Exception:  # an object of the site that cannot be compared
-            part.changed = self.entered(request, seen)
-        if self.attempts != 1:
-            part.attempt = self.attempts
+        part.changed = self.entered(request)
+        part.attempt = self.attempts
         begun = self.going_in(outer, response)
         making = None
         if self.complete:
             look_again(part, request)
             look_again(outer, request)
         if walks:
-            part.fields, part.pipeline, part.views = _walked_of(request), request.pipeline, request.views
+            part.fields = {name: getattr(request, name) for name in FIELDS}
+            part.pipeline, part.views = request.pipeline, request.views
             self.again = part
             making = Making(request) if "zodb_connection" in request.pipeline.names else None
         part.began = perf_counter()
@@ -294,6 +273,8 @@ class Record:
                 part.answered = {**part.answered, **changed_response(before, self.left)}
         finally:
             self.part = outer
+            if outer is not None:
+                outer.inside += part.seconds
             if making is not None:
                 self.made_of = making.end()
 
@@ -339,14 +320,7 @@ class Record:
                 at_work.waited += seconds
         if counted < MOST_NOTES:
             text = text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}..."
-            self.noted.append((kind, at_work, text, perf_counter() - self.began - seconds, seconds))
-
-    @property
-    def notes(self) -> list[Note]:
-        """What was noted, in the order of time."""
-        return [
-            Note(kind, part.name if part else "", text, at, seconds) for kind, part, text, at, seconds in self.noted
-        ]
+            self.notes.append(Note(kind, at_work, text, perf_counter() - self.began - seconds, seconds))
 
     def close(self, request: Any, response: Any) -> None:
         """Note the answer as it was sent, and forget all objects of the request."""
@@ -361,14 +335,11 @@ class Record:
             part.error = None
             if part is not self.again:
                 part.fields = part.pipeline = part.views = None
-        if (again := self.again) is not None and again.fields is not None and again.fields[_HOOKS]:
-            again.fields = without_closures(again.fields)
-        del self.state, self.seen, self.left, self.response
-
-    def own(self, part: Part) -> float:
-        """Return the seconds that a part itself took, with its waiting for a database."""
-        inside = sum(one.seconds for one in self.parts if one.outer is part and one.ended)
-        return max(0.0, part.seconds - inside)
+        if self.again is not None and self.again.fields is not None:  # a hook with a closure may keep the request
+            hooks = self.again.fields["traversal_hooks"]
+            plain = [hook for hook in hooks if type(hook) is FunctionType and hook.__closure__ is None]
+            self.again.fields = {**self.again.fields, "traversal_hooks": tuple(plain)}
+        del self.state, self.left, self.response
 
     def lose(self, headers: Sequence[str]) -> None:
         """Note the headers that were set when the body had begun to be sent."""
@@ -390,7 +361,7 @@ def path_of(record: Record) -> list[Part]:
     for part in record.parts:  # the last part that is inside of another one
         last[id(part.outer)] = part
     path: list[Part] = []
-    state: Mapping[str, str] = record.environ if record.first is None else record.first
+    state: Mapping[str, str] = record.environ
     states = {}
     for part in record.parts:
         states[id(part)] = state = apply(state, part.changed)
@@ -398,7 +369,6 @@ def path_of(record: Record) -> list[Part]:
     while following is not None:
         path.append(copy(following))
         path[-1].request = states[id(following)]
-        path[-1].own = record.own(following)
         following = last.get(id(following))
     response: Mapping[str, str] = {}
     for number, part in reversed(list(enumerate(path))):
@@ -415,7 +385,7 @@ def look_again(part: Part | None, request: Any) -> None:
     if element.is_end and request.views is not None:
         part.look, part.views = look_up(request), request.views
     elif part.fields is not None and part.walk is None:
-        part.walk = walk_again(request, named(part.fields), element.options)
+        part.walk = walk_again(request, part.fields, element.options)
 
 
 def watch_stream(response: Any, lose: Callable[[list[str]], None]) -> None:
@@ -437,22 +407,8 @@ def _watched(body: Any, response: Any, lose: Callable[[list[str]], None]) -> Ite
         lose([header_key(*pair) for pair in late])
 
 
-_HOOKS = FIELDS.index("traversal_hooks")
-
-
-def named(fields: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the fields of the request before traversal, by name."""
-    return dict(zip(FIELDS, fields, strict=True))
-
-
-def without_closures(fields: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the fields without traversal hooks that were made for the request, which may refer to it."""
-    hooks = [hook for hook in fields[_HOOKS] if type(hook) is FunctionType and hook.__closure__ is None]
-    return (*fields[:_HOOKS], tuple(hooks), *fields[_HOOKS + 1 :])
-
-
 def is_worth_a_look(request: Any, error: BaseException) -> bool:
-    """Return whether an error is told: it is the answer, and not a redirect."""
+    """Return whether an error is worth telling: it becomes the answer, and it is not a redirect."""
     if not isinstance(error, Exception) or (request.attempts_left and request.judge(error).transient):
         return False
     return not isinstance(error, HTTPException) or is_error(error)

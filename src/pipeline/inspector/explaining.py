@@ -11,7 +11,7 @@ from webob.exc import HTTPException
 
 from pipeline.explaining.candidates import Look, look_up
 from pipeline.explaining.causes import Cause, causes, lost_headers, of_zope, readers, set_twice, way_of
-from pipeline.explaining.recording import Record, named, path_of
+from pipeline.explaining.recording import Record, path_of
 from pipeline.explaining.walking import Walk, walk_again
 from pipeline.http.error_pages import text_of
 from pipeline.http.tracebacks import traceback_of
@@ -37,7 +37,7 @@ def explain(record: Record, error: BaseException, status: int) -> None:
     if not isinstance(error, HTTPException):
         record.traceback = masked_text(traceback_of(error))
     try:
-        record.causes = [Cause(*map(masked_text, cause)) for cause in causes(record, status, Path.cwd())]
+        record.causes = [Cause(*map(masked_text, cause)) for cause in causes(way_of(record), status, Path.cwd())]
     except Exception:  # what cannot be told must not change the answer
         log.debug("the inspector could not tell why", exc_info=True)
 
@@ -75,7 +75,8 @@ def walk_of(record: Record) -> Walked | None:
     For an error it was noted. For any other request the path is walked again now, on a request of its own that is
     closed at once: the view is not called, and nothing is committed.
     """
-    walk, look = way_of(record, record.parts)
+    way = way_of(record)
+    walk, look = way.walk, way.look
     again = record.again
     if (walk is not None and walk.steps) or again is None or again.fields is None:
         return Walked(walk, look, False) if walk is not None or look is not None else None
@@ -90,7 +91,7 @@ def walk_of(record: Record) -> Walked | None:
         find_root = again.step.facts.find_root
         if find_root is not None:
             request.root = find_root(request)
-        walk = walk_again(request, named(again.fields), options)
+        walk = walk_again(request, again.fields, options)
         if look is None and walk.error is None and request.views is not None:
             request.context, request.view_name = walk.end, walk.view_name
             look = look_up(request)

@@ -1,7 +1,6 @@
 """An ini as it is loaded, with watchers linked in outside each of its parts.
 
-The commands that look into a site load it this way. The watchers are made as those of an element that watches
-(``pipeline.between``), by a function of a part and what it offers. A site is served without those of a command.
+The commands that look into a site load it this way. A site is served without their watchers.
 """
 
 from __future__ import annotations
@@ -19,18 +18,19 @@ from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.between import openers
 from pipeline.composition import Element, Offers, Pipeline
-from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.interfaces import Handler
 from pipeline.loading.command_line import make_importable, parse_variables, split_name
 from pipeline.order import Contract
 from pipeline.paste import Step, named_errors, plan, step_of
 from pipeline.switch import Switch
+from pipeline.telling.errors import refusal
 from pipeline.telling.words import place_of
 from pipeline.views import Views
 
-Maker = Callable[[Step, Offers], Offers]
-"""``(step, offers)`` returns what is linked in the place of a part: what it offers, with a watcher."""
 Watch = Callable[[Step, Handler, Any, Any], None]
 """``(step, handler, request, response)`` calls the handler of a step with the request and the response."""
+Opened = Callable[[Any, Any], None]
+"""``(request, value)``, called when a request has opened what an element offers, such as a database."""
 ChangeOptions = Callable[[Step, dict[str, str]], None]
 """``(step, options)``: the options are those of the ini, as text."""
 
@@ -52,12 +52,14 @@ class Built(NamedTuple):
 def build(
     ini: str,
     words: Sequence[str] = (),
-    between: Sequence[Maker] = (),
+    watch: Watch | None = None,
+    opened: Opened | None = None,
     options: ChangeOptions | None = None,
 ) -> Built:
     """Load an ini, with its middleware and its switches; no database is opened.
 
-    between  make the watchers around each part of a pipeline, the innermost first
+    watch    is called in the place of the handler of each part
+    opened   is told what the requests open
     options  is called with each step before it is made, and its options, which it may change
     """
     logging.getLogger("pipeline").addHandler(logging.NullHandler())  # what loading logs is for who serves the site
@@ -66,7 +68,7 @@ def build(
     uri, variables = f"config:{path}", parse_variables(list(words))
     for chain in plan(uri, name, **variables):
         chain.check_order()
-    building = Building(between, options)
+    building = Building(watch, opened, options)
     with named_errors(uri):
         context = loadcontext(APP, uri, name=name, global_conf=variables)
         app = building.app(context)
@@ -76,10 +78,10 @@ def build(
 
 
 class Building:
-    """Does what Paste Deploy does with the contexts of an ini, and puts the watchers around each part."""
+    """Does what Paste Deploy does with the contexts of an ini, and puts a watcher around each part."""
 
-    def __init__(self, between: Sequence[Maker], options: ChangeOptions | None) -> None:
-        self.between = between
+    def __init__(self, watch: Watch | None, opened: Opened | None, options: ChangeOptions | None) -> None:
+        self.watch, self.opened = watch, opened
         self.change_options = options
         self.ends: list[tuple[Step, Pipeline]] = []
         self.numbers = count(1)
@@ -120,51 +122,30 @@ class Building:
         return step_of(context)
 
     def watched(self, step: Step, app: Any, known: Mapping[str, Any] = {}) -> Any:
-        """Return the app of a step with its watchers around it.
+        """Return the app of a step with a watcher around it.
 
         known  what the parts inside of the step offer
         """
+        watch, opened = self.watch, self.opened
+        if watch is None:
+            return app
         offered = getattr(app, "offered", {})
         own, adds = {}, None  # a foreign app, or a pipeline: its own elements offer what they declare
         if step.element is not None:
             own = {name: value for name, value in offered.items() if known.get(name) is not value}
             adds = step.element.contract.adds
-        for maker in self.between:
-            contract = Contract(f"(watcher {next(self.numbers)})", adds=adds)
-            app = Element(linked_by(maker, step, own), contract)(app)  # it is put around the app
-        return app
+
+        def watcher(next: Handler) -> Offers:
+            offers = Offers(partial(watch, step, next), **own)
+            if opened is not None:
+                offers.attributes |= {name: telling(one, opened) for name, one in openers(step, offers).items()}
+            return offers
+
+        contract = Contract(f"(watcher {next(self.numbers)})", adds=adds)
+        return Element(watcher, contract)(app)  # it is put around the app
 
 
-def linked_by(maker: Maker, step: Step, own: Mapping[str, Any]) -> Callable[[Handler], Offers]:
-    """Return the factory of an element that stands around a step, and is what a maker links in there.
-
-    own  what the step offers
-    """
-
-    def watcher(next: Handler) -> Offers:
-        return maker(step, Offers(next, **own))
-
-    return watcher
-
-
-def around(watch: Watch, opened: Callable[[Any, Any], None] | None = None) -> Maker:
-    """Return a maker of watchers that call one function for each part.
-
-    watch   is called in the place of each part
-    opened  ``(request, value)``, is called when a request has opened what an element offers on first use, such as a
-            database
-    """
-
-    def maker(step: Step, offers: Offers) -> Offers:
-        told = {} if opened is None else {
-            name: telling(opener, opened) for name, opener in openers(step, offers).items()
-        }
-        return Offers(partial(watch, step, offers.handler), **{**offers.attributes, **told})
-
-    return maker
-
-
-def telling(opener: Callable[[Any], Any], opened: Callable[[Any, Any], None]) -> Callable[[Any], Any]:
+def telling(opener: Callable[[Any], Any], opened: Opened) -> Callable[[Any], Any]:
     """Return the function that opens what an element offers, and tells ``opened`` of it."""
 
     def open_told(request: Any) -> Any:
@@ -185,10 +166,8 @@ def filtered(context: LoaderContext, app: Any) -> Any:
             raise
         step = step_of(context)
         name = getattr(step.factory, "__name__", step.factory)
-        raise ConfigurationError(
-            f"{step.where}: the function {name} ({place_of(step.factory)}) is not a filter of Paste Deploy: "
-            f"{error}. If it is an element, write @element above it"
-        ) from error
+        place = place_of(step.factory)
+        raise refusal("not a filter", where=step.where, name=name, place=place, error=error) from error
 
 
 CALLERS = (__file__, loadwsgi.__file__, util.__file__)

@@ -16,6 +16,7 @@ from typing import Any
 from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.options import on_demand
 from pipeline.paste import Chain, Step, plan
+from pipeline.telling.errors import refusal
 
 autocomplete = on_demand("argcomplete:autocomplete")
 
@@ -160,6 +161,4 @@ def refuse_several(workers: int, facts: Iterable[tuple[Step, Facts]]) -> None:
     """Refuse several processes if an element says that one alone can serve the site."""
     for step, told in facts:
         if workers > 1 and told.one_process:
-            raise ConfigurationError(
-                f"{step.where}: {workers} processes cannot serve this site: {told.one_process}. Use --workers 1"
-            )
+            raise refusal("one process", where=step.where, workers=workers, reason=told.one_process)

@@ -24,12 +24,12 @@ from pipeline.loading.command_line import make_importable, split_name
 from pipeline.options import on_demand, resolve
 from pipeline.paste import load, plan
 from pipeline.rendering import with_render
-from pipeline.telling.errors import put_error
+from pipeline.telling.errors import put_error, refusal
 
 if TYPE_CHECKING:
     from pipeline.loading.building import build
     from pipeline.publishing.jinja import load_templates
-else:  # a site that loads does not need the one, and one without templates not the other
+else:  # a site that loads does not need ``build``, and a site without templates does not need Jinja
     build = on_demand("pipeline.loading.building:build")
     load_templates = on_demand("pipeline.publishing.jinja:load_templates")
 
@@ -96,10 +96,7 @@ def private_variables(file: str | None) -> dict[str, str]:
             text = Path(file).read_text("utf-8").removeprefix(f"{PRIVATE}=")
         found = json.loads(text)
     except OSError as error:
-        raise ConfigurationError(
-            f"{file} cannot be read: {error.strerror}. It has the variables of the site, for the user that runs "
-            f"it. Run `pipeline deploy` again, or set {PRIVATE} in the environment"
-        ) from None
+        raise refusal("variables cannot be read", file=file, reason=error.strerror, variable=PRIVATE) from None
     except ValueError:
         found = None
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
@@ -146,7 +143,4 @@ def set_up_logging(ini: Path, variables: dict[str, str]) -> None:
     try:
         logging.config.fileConfig(parser, disable_existing_loggers=False)
     except (KeyError, ValueError, AttributeError, ImportError) as error:
-        raise ConfigurationError(
-            f"{ini}: the logging in [loggers], [handlers] and [formatters] cannot be set up: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+        raise refusal("logging", ini=ini, error=f"{type(error).__name__}: {error}") from error

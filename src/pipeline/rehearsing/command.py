@@ -111,14 +111,10 @@ def before_reload(ini: str, log: str, file: str | None = None, /, **variables: s
     file  the file with the variables of the command line, as for ``pipeline.loading.site.deployed``
     """
     words = [f"{name}={value}" for name, value in (variables | private_variables(file)).items()]
-    options = options_of(parser_of("rehearse"), [ini, "--log", log, *words])
-    if not Path(log).exists() or not (requests := newest(read_log(log), options.each)):
+    if not Path(log).exists() or not newest(read_log(log), 1):
         print(f"{log} has no requests: nothing is rehearsed.")
         return 0
     try:
-        rehearsal = on_both_sides(options, requests)
-    except (OSError, ConfigurationError, SideFailed) as error:
-        print(f"{ini} cannot be rehearsed: {error}", file=sys.stderr)
+        return int(main([ini, "--log", log, *words]) == 1)
+    except SystemExit:  # it says why nothing can be rehearsed
         return 1
-    put(rehearsal)
-    return int(rehearsal.exit_status == 1)

@@ -1,4 +1,4 @@
-"""A rehearsal: the newest requests of visitors, answered by the code that is served and by that which is to be."""
+"""A rehearsal: the newest requests of visitors, answered by the code that is served now and by the new code."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ class Rehearsal:
 def newest(logged: Iterable[Logged], each: int) -> list[Logged]:
     """Return the newest requests of each kind, the newest first.
 
-    A request that was answered otherwise later is left out: its page has changed since.
+    An earlier answer to the same request is left out: its page may have changed since.
 
-    each  how many URLs of a kind
+    each  number of URLs of a kind
     """
     last: dict[tuple[str, str, str | None], Logged] = {}
     for one in logged:
@@ -151,8 +151,8 @@ def rehearse(
 
     old     the code that is served now; without it, the status of the log is compared
     ends    the time of ``time.monotonic`` at which the budget is over
-    slower  how many times as long a request may take
-    floor   how many milliseconds longer it may take. It is slower if it exceeds both
+    slower  a request is slower if the new code takes more than this many times as long,
+    floor   and also more than this many milliseconds longer
     """
     rehearsal = Rehearsal([Line(logged, left="the budget was over") for logged in requests])
     until = float("inf") if ends is None else ends

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
 from pathlib import Path
-from threading import Thread
 from time import monotonic
 from typing import IO, Any, TypeAlias
 
@@ -58,41 +57,30 @@ class Process:
         self.files: list[str] = []
         self.directory = ""
         self.said = said
-        self.lines: queue.Queue[str] = queue.Queue()
-        self.process = subprocess.Popen(
-            [python, "-W", "ignore", "-m", MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            cwd=cwd,
-            text=True,
-        )
-        self.reader = Thread(target=self._read, daemon=True)
-        self.reader.start()
+        self.pipe, other = Pipe()
+        with other:
+            self.process = subprocess.Popen(
+                [python, "-W", "ignore", "-m", MODULE, str(other.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                cwd=cwd,
+                pass_fds=[other.fileno()],
+            )
         self._write({"ini": self.ini, "words": list(words), "allow": list(allow), "live": live})
 
-    def _read(self) -> None:
-        if self.process.stdout is not None:
-            with self.process.stdout as lines:
-                for line in lines:
-                    self.lines.put(line)
-        self.lines.put("")
-
     def _write(self, value: Any) -> None:
-        if self.process.stdin is not None:
-            with suppress(BrokenPipeError):  # it has ended, as the next line tells
-                self.process.stdin.write(json.dumps(value) + "\n")
-                self.process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended, as the next answer tells
+            self.pipe.send_bytes(json.dumps(value).encode())
 
     def _next(self) -> Any:
-        """Return the next line. TimeoutError if the budget is over."""
+        """Return the next answer. TimeoutError if the budget is over."""
+        if not self.pipe.poll(max(0.0, self.ends - monotonic())):
+            raise TimeoutError("the budget is over")
         try:
-            line = self.lines.get(timeout=max(0.0, self.ends - monotonic()))
-        except queue.Empty:
-            raise TimeoutError("the budget is over") from None
-        if not line:
-            raise SideFailed(f"its process has ended: {self.last_words()}")
-        found = json.loads(line)
+            found = json.loads(self.pipe.recv_bytes())
+        except (EOFError, ConnectionResetError):
+            raise SideFailed(f"its process has ended: {self.last_words()}") from None
         if "error" in found:
             raise SideFailed(found["error"])
         return found
@@ -125,16 +113,13 @@ class Process:
 
     def close(self) -> None:
         """End the process, and remove its copies."""
-        if self.process.stdin is not None:
-            with suppress(BrokenPipeError):
-                self.process.stdin.close()
+        self.pipe.close()
         for end in (self.process.terminate, self.process.kill):
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(GRACE if monotonic() < self.ends else GRACE / 4)
                 break
             end()
         self.process.wait()
-        self.reader.join(GRACE)
         if self.directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -155,9 +140,9 @@ def started(ini: str, words: Sequence[str], ends: float, **options: Any) -> Iter
 
 
 def directory_of(old: str, new: str) -> str:
-    """Return the working directory for the old ini: it is to the old ini as this one is to the new ini.
+    """Return the working directory for the old code: the old ini lies in it where the new ini lies in this one.
 
-    The code of a site may stand in the working directory, and that of the new one must not be found.
+    The code of a site may stand in the working directory, and the old side must not find the new code.
     """
     path = split_name(old)[0]
     relative = os.path.relpath(split_name(new)[0])

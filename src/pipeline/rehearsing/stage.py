@@ -1,30 +1,30 @@
 """One side of a rehearsal: a site that answers requests, on copies of its databases, in a process of its own.
 
 Two versions of one package cannot be loaded in one process. So ``pipeline rehearse`` starts
-``python -m pipeline.rehearsing.stage`` for each side. The first line of its input says which site it is, and each
-further line asks for one thing. Each answer is a line of its output. All lines are JSON.
+``python -m pipeline.rehearsing.stage DESCRIPTOR`` for each side. The first message on the connection with that
+descriptor says which site it is, and each further one asks for one thing, which one message answers. All are JSON.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing.connection import Connection
 from statistics import median
 from typing import Any, NamedTuple
 from unittest import mock
 
 from pipeline.database import forks
 from pipeline.database.instead import read_only_if_locked
-from pipeline.explaining.causes import Cause, Late, causes
+from pipeline.explaining.causes import Cause, Late, causes, way_of
 from pipeline.explaining.recorder import Recorder
 from pipeline.interfaces import Handler
-from pipeline.loading.building import around, build
+from pipeline.loading.building import build
 from pipeline.loading.command_line import host_of, plan_of, split_name
 from pipeline.paste import Step
 from pipeline.staging.asked import Asked, links_of, of_this_site
@@ -36,11 +36,11 @@ from pipeline.telling.words import OUR_CODE, place_of
 from pipeline.views import Views
 
 RUNS = 5
-"""How often a request is run for its time, of which the median counts."""
+"""Runs of a request for its time. The median of their times counts."""
 LINKS = 50
-"""How many links of a page are followed."""
+"""Links of a page that are followed."""
 HOPS = 10
-"""How many redirects are followed, as browsers do about twice as many."""
+"""Redirects that are followed. Browsers follow about twice as many."""
 CIRCLE = "circle"
 """The end of redirects that lead back to where they began, or that do not end."""
 
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     """The answer of one side to a request."""
 
     status: int | None
-    """None if the server would have got none."""
+    """None if no answer reached the server."""
     headers: Sequence[tuple[str, str]] = ()
     size: int = 0
     attempts: int = 1
@@ -69,7 +69,7 @@ class Answer(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """How long a request takes, and which links of its page lead nowhere."""
+    """The time of a request, and the links of its page that lead nowhere."""
 
     seconds: float
     """The median of the runs."""
@@ -119,8 +119,7 @@ class Stage(Site):
         """Load the app, with watchers that tell the cause of an answer."""
         self.chains = plan_of(self.path, self.words)
         self.ends = {chain.steps[-1].where for chain in self.chains if chain.steps}
-        watchers = [around(self.watch, self.opened)]
-        built = build(self.path, self.words, watchers, self.copies.redirect)
+        built = build(self.path, self.words, self.watch, self.opened, self.copies.redirect)
         self.app = built.app
         return [views for _, views in built.views()]
 
@@ -172,7 +171,7 @@ class Stage(Site):
         found: list[Cause] = []
         if run.status != expected or run.escaped is not None or run.is_error:
             late = [] if run.escaped is None else [Late("it reached the server", run.escaped)]
-            found += causes(recorder.record, run.status or 500, split_name(self.path)[0].parent, late)
+            found += causes(way_of(recorder.record), run.status or 500, split_name(self.path)[0].parent, late)
         return Answer(
             run.status,
             run.headers,
@@ -220,14 +219,20 @@ class Stage(Site):
 
 
 def leads_nowhere(end: int | str) -> bool:
-    """Return whether a link is broken that ends so."""
+    """Return whether a link with this end is broken."""
     return end == CIRCLE or end in (404, 410) or (isinstance(end, int) and end >= 500)
 
 
-def main() -> int:
-    """Answer each line of the input by one line of the output, until the input ends."""
-    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the site prints is not an answer
+def messages(pipe: Connection) -> Iterator[Any]:
+    """Yield the messages on a connection, until the other process closes it."""
+    with suppress(EOFError, ConnectionResetError):
+        while True:
+            yield json.loads(pipe.recv_bytes())
+
+
+def main(descriptor: int) -> int:
+    """Answer each message on a connection by one, until the other process closes it."""
+    pipe = Connection(descriptor)
     ended: list[bool] = []
 
     def end(number: int, frame: object) -> None:
@@ -235,22 +240,23 @@ def main() -> int:
         raise SystemExit(1)
 
     def put(said: Mapping[str, Any]) -> None:
-        output.write(json.dumps(said, default=str) + "\n")
-        output.flush()
+        pipe.send_bytes(json.dumps(said, default=str).encode())
 
     signal.signal(signal.SIGTERM, end)
-    told = json.loads(sys.stdin.readline())
+    asked_for = messages(pipe)
+    told = next(asked_for)
     stage = Stage(told["ini"], told["words"], allow=told["allow"], live=told["live"])
     put({"directory": str(stage.copies.directory)})
     calls: dict[str, Callable[..., Any]] = {"answer": stage.answer, "measure": stage.measure}
     try:
         with stage.loaded():
             put({"files": stage.files()})
-            while not ended and (line := sys.stdin.readline()):
-                given = json.loads(line)
+            for given in asked_for:
                 asked = Asked(**given["asked"])
                 asked = asked._replace(headers=tuple((name, value) for name, value in asked.headers))
                 put(calls[given["call"]](asked, **given["options"])._asdict())
+                if ended:
+                    break
     except Exception as error:
         put({"error": place_and_words(error)})
         return 1
@@ -258,4 +264,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(int(sys.argv[1])))

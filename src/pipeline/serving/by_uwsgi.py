@@ -35,7 +35,8 @@ def by_http(application: App) -> App:
 class Stream:
     """Blocks of a body. If they fail, the connection of the client is reset.
 
-    uWSGI ends it as after a complete answer, and without a length the client could not tell.
+    uWSGI would end the connection as it does after a complete answer. A client that was told no length would take
+    the part that it has for all of it.
     """
 
     blocks: Iterator[bytes]

@@ -1,7 +1,7 @@
 """The site that ``pipeline serve`` shows in place of one that does not load: a page with the mistake.
 
-The page of a developer comes at once, and its end only when the server stops, since a file was mended. Then the
-browser asks again, and waits for the site. Any other page has the browser ask each second.
+A developer's browser gets the page at once. The answer ends when the server stops because a file has changed. Then
+the browser asks again, and waits for the site. Browsers of other visitors ask again each second.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from pipeline.database.transactions import watching_joins
 from pipeline.elements.transaction import call_if_stored
 from pipeline.forms.models import IModels
 from pipeline.interfaces import ConfigurationError, Handler
-from pipeline.loading.building import around, build
+from pipeline.loading.building import build
 from pipeline.loading.command_line import host_of, plan_of
 from pipeline.paste import Chain, Step
 from pipeline.promises import IInvariant, IOwnerOf, OwnerOf
@@ -112,7 +112,7 @@ class Site:
             self.app: Any = self.ini
             return [self.ini.published] if self.ini.published is not None else []
         self.chains = plan_of(self.ini, self.words)
-        built = build(self.ini, self.words, [around(self.watch)], options=self.copies.redirect)
+        built = build(self.ini, self.words, self.watch, options=self.copies.redirect)
         self.app = built.app
         return [views for _, views in built.views()]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pipeline.ini import sections_of
 from pipeline.interfaces import ConfigurationError, Unavailable
-from pipeline.telling.words import OUR_CODE, line_of_the_site
+from pipeline.telling.words import OUR_CODE, line_of_the_site, texts_of
 
 OF_THE_SITE = (ConfigurationError, IniError, ImportError, OSError, SyntaxError, Unavailable)
 """The errors that say what a user has to correct. Any other of our own code is a mistake of ours."""
@@ -28,6 +28,14 @@ STDLIB = sysconfig.get_path("stdlib")
 
 EXTRAS: dict[str, str] = tomllib.loads(Path(__file__).with_name("extras.toml").read_text("utf-8"))
 """The extra of wsgi-pipeline that installs a module."""
+
+REFUSALS = texts_of(Path(__file__).with_name("refusals.toml"))
+"""The words of refusals that take more than a line, by what they tell of."""
+
+
+def refusal(name: str, /, **values: object) -> ConfigurationError:
+    """Return the refusal with the words of that name, and these values in them."""
+    return ConfigurationError(REFUSALS[name].format(**values))
 
 
 def put_error(who: str, error: Exception) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 from urllib.parse import unquote
@@ -21,10 +22,6 @@ is_secret = re.compile(
 ).search
 """Function that tells by the name of a header, a field or a variable that its value is a secret. Short words count
 if no letter is beside them: those of ``X-Auth`` and ``private_key``, not those of ``author`` and ``keyboard``."""
-MOST_NAMES = 5_000
-"""Names that are remembered."""
-PLAIN: dict[str, bool] = {}
-"""The names of which ``is_plain`` is known to be true. Finding that out takes a microsecond."""
 HEADERS = ("HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_PROXY_AUTHORIZATION")
 WITH_A_QUERY = ("QUERY_STRING", "REQUEST_URI", "RAW_URI", "HTTP_REFERER")
 NOT_PLAIN = (*HEADERS, *WITH_A_QUERY, "SET-COOKIE", "LOCATION", "CONTENT-LOCATION", "LINK")
@@ -74,16 +71,10 @@ def value_of(name: str, value: Any) -> str:
     return masked_text(told(value))
 
 
+@lru_cache(maxsize=5_000)
 def is_plain(name: str) -> bool:
     """Return whether a text with that name may be kept as it is."""
-    if name in PLAIN:
-        return True
-    found = not is_secret(name) and name.upper() not in NOT_PLAIN
-    if found:
-        if len(PLAIN) >= MOST_NAMES:
-            PLAIN.clear()
-        PLAIN[name] = True
-    return found
+    return not is_secret(name) and name.upper() not in NOT_PLAIN
 
 
 def told_variable(name: str, value: Any) -> str:

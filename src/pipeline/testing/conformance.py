@@ -20,10 +20,9 @@ from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.running.auditing import listening
-from pipeline.testing.declarations import attributes_of, check_declarations, fits, hints_of
+from pipeline.testing.declarations import Opened, attributes_of, check_declarations, fits, hints_of
 from pipeline.testing.faults import FakeDataManager, fault
 from pipeline.testing.guard import EnvironChanged, guard_environ
-from pipeline.testing.opened import Opened
 from pipeline.testing.probes import (
     RULES,
     Act,
@@ -161,7 +160,7 @@ class Checks:
         return sent
 
     def ordinary_requests(self) -> None:
-        """Send requests that nothing is the matter with."""
+        """Send ordinary requests: each status, HEAD, and forms."""
         self.watch.inner_watches = [self.attributes_are_provided]
         sent = self.send(page)
         self.watch.inner_watches = []

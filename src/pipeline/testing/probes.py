@@ -7,6 +7,8 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,6 +113,9 @@ class Watch:
     def begin(self) -> None:
         """Forget the request before."""
         self.fault: tuple[str, str] | None = None
+        self.got: tuple[Any, Any] | None = None
+        """The request and the response that the element was called with, while it is at work."""
+        self.has_answered = False
         self.raised: BaseException | None = None
         self.outer_names: frozenset[str] = frozenset()
         self.new_names: set[str] = set()
@@ -127,66 +132,50 @@ class Watch:
         """Return the element with this watch around its handler, and around the next handler that it is given."""
 
         def factory(next: Handler, **options: Any) -> Offers:
-            calls = Calls(self, next)
-            made = watched.factory(calls.handed_on, **options)
+            made = watched.factory(partial(self.handed_on, next), **options)
             offers = made if isinstance(made, Offers) else Offers(made)
             if not callable(offers.handler):
                 raise NotConforming(watched.name, "load", f"it returned {offers.handler!r}")
-            calls.handler = offers.handler
-            return Offers(calls.called, **offers.attributes)
+            return Offers(partial(self.called, offers.handler), **offers.attributes)
 
         made = Element(factory, watched.contract, watched.options)
         made.signature = watched.signature
         return made
 
-
-class Calls:
-    """The handler of an element, and the next handler, with notes of their calls."""
-
-    handler: Handler
-
-    def __init__(self, watch: Watch, next: Handler) -> None:
-        self.watch = watch
-        self.next = next
-        self.got: tuple[Any, Any] | None = None
-        self.has_answered = False
-
-    def called(self, request: Request, response: Response) -> None:
+    def called(self, handler: Handler, request: Request, response: Response) -> None:
         """Call the handler of the element."""
-        watch = self.watch
-        watch.raised = watch.left = None
-        watch.outer_names = frozenset(request.__dict__)
+        self.raised = self.left = None
+        self.outer_names = frozenset(request.__dict__)
         response.headers["X-Outer"] = "kept"
         self.got, self.has_answered = (request, response), False
         try:
-            result: Any = self.handler(request, response)  # type: ignore[func-returns-value]
+            result: Any = handler(request, response)  # type: ignore[func-returns-value]
             if result is not None:
-                watch.note("result", f"it returned {result!r:.80}")
-            watch.left = (response.status, dict(response.headerlist), response.app_iter)
-            if watch.when_answered is not None:
-                watch.when_answered(watch)
+                self.note("result", f"it returned {result!r:.80}")
+            self.left = (response.status, dict(response.headerlist), response.app_iter)
+            if self.when_answered is not None:
+                self.when_answered(self)
         except BaseException as error:
-            watch.raised = error
+            self.raised = error
             raise
         finally:
-            watch.new_names |= request.__dict__.keys() - watch.outer_names
+            self.new_names |= request.__dict__.keys() - self.outer_names
             self.got = None
 
-    def handed_on(self, request: Request, response: Response) -> None:
+    def handed_on(self, next: Handler, request: Request, response: Response) -> None:
         """Call the next handler."""
-        watch = self.watch
         if self.got is None:
-            watch.note("once", "it called the next handler when it had answered already")
+            self.note("once", "it called the next handler when it had answered already")
         elif self.has_answered:
-            watch.note("once", "it called the next handler again, which had answered")
+            self.note("once", "it called the next handler again, which had answered")
         elif request is not self.got[0] or response is not self.got[1]:
-            watch.note("same", f"it handed on {request!r:.60} and {response!r:.60}")
-        watch.request = ref(request)
-        watch.attempts += 1
-        watch.new_names |= request.__dict__.keys() - watch.outer_names
-        for look in watch.inner_watches:
+            self.note("same", f"it handed on {request!r:.60} and {response!r:.60}")
+        self.request = ref(request)
+        self.attempts += 1
+        self.new_names |= request.__dict__.keys() - self.outer_names
+        for look in self.inner_watches:
             look(request)
-        self.next(request, response)
+        next(request, response)
         self.has_answered = True
 
 
@@ -267,30 +256,21 @@ def send(
     """
     errors = io.StringIO()
     given: dict[str, Any] = {**environ, "wsgi.errors": errors}
-    sent = Request.blank(path, given, **more).environ
-    sent.pop("webob.is_body_seekable", None)  # the input of the validator can be read once, as that of a server
-    started: list[tuple[str, list[tuple[str, str]]]] = [("", [])]
-
-    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-        started.append((status, list(headers)))
-        return lambda block: None
-
-    read: list[bytes] = []
+    request = Request.blank(path, given, **more)
+    request.environ.pop("webob.is_body_seekable", None)  # the validator's input can be read once, as a server's
+    status, headers, read = "", list[tuple[str, str]](), list[bytes]()
     failure: BaseException | None = None
     try:
-        body: Any = validator(app)(sent, start_response)
+        status, headers, body, _ = request.call_application(validator(app), catch_exc_info=True)
         try:
-            for block in body:
-                read.append(block)
-                if blocks is not None and len(read) >= blocks:
-                    break
+            read.extend(islice(body, blocks))
         finally:
             body.close()
         if errors.getvalue():
             raise AssertionError(errors.getvalue())
     except (Exception, Interrupted) as error:
         failure = error
-    return Sent(*started[-1], b"".join(read), failure, records)
+    return Sent(status, headers, b"".join(read), failure, records)
 
 
 @contextmanager

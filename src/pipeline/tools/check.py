@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from pipeline.checking.branches import of_switches
 from pipeline.checking.logs import of_logging
-from pipeline.checking.servers import is_for_development, of_paster, of_server, text_of
+from pipeline.checking.servers import is_for_development, of_paster, of_server, place_in, text_of
 from pipeline.composition import Element
 from pipeline.explaining.unscanned import unscanned
 from pipeline.forms.arguments import FormArguments
@@ -158,19 +158,18 @@ def of_sections(path: Path) -> Iterator[Finding]:
         more = {word for section, name in names.items() if name in reached for word in _words(path, section)}
     for section, name in names.items():
         if name not in reached:
-            where = f"{path}, section [{section}], line {sections[section][0]}"
-            yield Finding.of("unused section", where, section=section, name=name)
+            yield Finding.of("unused section", place_in(path, section, ""), section=section, name=name)
 
 
 def of_packages(path: Path) -> Iterator[Finding]:
     """Yield the packages that are not installed, and the modules that are missing for what a section uses."""
-    for section, (line, keys) in sections_of(str(path)).items():
-        number, value = keys.get("use", (line, None))
+    for section, (_, keys) in sections_of(str(path)).items():
+        _, value = keys.get("use", (0, None))
         scheme, _, used = (value or "").strip().partition(":")
         package, _, name = used.partition("#")
         if scheme != "egg" or section.startswith("server:"):
             continue
-        where = f"{path}, section [{section}], line {number}"
+        where = place_in(path, section)
         try:
             for point in distribution(package).entry_points:
                 if point.name == (name or "main") and point.group.startswith("paste."):

@@ -24,14 +24,12 @@ from ZODB.utils import load_current, p64, u64, z64
 
 from pipeline.database.places import loggable_uri, without_secrets
 from pipeline.database.storages import RELSTORAGE, patiently, storage_of, with_option
+from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import options_of, parser_of
+from pipeline.telling.errors import refusal
 
 READ_ONLY = ("file", "zeo", *RELSTORAGE)
 """Schemes whose URIs take ``read_only``; only those of memory and of ZConfig do not."""
-
-
-class Refused(Exception):
-    """Nothing was copied, or nothing more, for the reason given."""
 
 
 class Transactions:
@@ -67,10 +65,7 @@ class Transactions:
         with transactions_of(self.storage, self.start) as transactions:
             for transaction in transactions:
                 if not knows_blobs and any(is_blob_record(record.data) for record in transaction):
-                    raise Refused(
-                        f"FROM has blobs since {moment(transaction.tid)}, and its URI names no directory for them: "
-                        f"add blobstorage_dir=/the/directory, and --continue: what was before is copied"
-                    )
+                    raise refusal("blobs without a directory", moment=moment(transaction.tid))
                 yield transaction
                 self.progress.update()  # the next one is asked for, so this one is committed
                 self.interruption.heed()
@@ -136,7 +131,7 @@ def main(argv: Sequence[str]) -> int:
             opened(options.target) as target,
         ):
             if options.source == options.target:
-                raise Refused("FROM and TO are the same")
+                raise ConfigurationError("FROM and TO are the same")
             last = where_to_begin(source, target, options.go_on)
             refuse_to_lose_blobs(source, target)
             start = last and p64(u64(last) + 1)
@@ -144,7 +139,7 @@ def main(argv: Sequence[str]) -> int:
                 progress.total = sum(1 for _ in transactions)
             copy(source, target, start, progress, interruption)
             count, end = progress.total, target.lastTransaction()
-    except Refused as error:
+    except ConfigurationError as error:
         print(f"pipeline copy-database: {error}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, Exception) as error:
@@ -213,31 +208,29 @@ def read_only(uri: str) -> str:
 
 @contextmanager
 def opened(uri: str) -> Iterator[Any]:
-    """The storage of a URI, closed in the end; Refused if it cannot be opened."""
+    """The storage of a URI, closed in the end; ConfigurationError if it cannot be opened."""
     try:
         factory, _ = storage_of(uri)
         storage = patiently(factory)
     except Exception as error:
         reason = without_secrets(f"{type(error).__name__}: {error}", uri)
-        raise Refused(f"{loggable_uri(uri)} cannot be opened: {reason}") from error
+        raise ConfigurationError(f"{loggable_uri(uri)} cannot be opened: {reason}") from error
     with closing(storage):
         yield storage
 
 
 def where_to_begin(source: Any, target: Any, go_on: bool) -> bytes | None:
-    """The last transaction that need not be copied any more; Refused if the target is something else."""
+    """The last transaction that need not be copied any more; ConfigurationError if the target is something else."""
     last: bytes = target.lastTransaction() or z64
     if last == z64:
         return None
     if not go_on:
-        raise Refused(
-            f"TO is not empty: its last transaction is of {moment(last)}. If that is from an earlier or "
-            f"interrupted copy of FROM, --continue copies the rest; otherwise empty it, or name another"
-        )
+        raise refusal("not empty", moment=moment(last))
     with transactions_of(source, last) as transactions:
         found = next((transaction.tid for transaction in transactions), None)
     if found != last:
-        raise Refused(f"TO is not a beginning of FROM: its last transaction, of {moment(last)}, is not in FROM")
+        when = moment(last)
+        raise ConfigurationError(f"TO is not a beginning of FROM: its last transaction, of {when}, is not in FROM")
     return last
 
 
@@ -251,12 +244,9 @@ def has_blobs(storage: Any) -> bool:
 
 def refuse_to_lose_blobs(source: Any, target: Any) -> None:
     if has_blobs(source) and not has_blobs(target):
-        raise Refused(
-            "FROM has blobs, and TO has no place for them: give its URI blobstorage_dir=/a/directory for a "
-            "file, else blob_dir=/a/directory&shared_blob_dir=0, a cache of blobs that the server keeps"
-        )
+        raise refusal("no place for blobs")
     if IBlobStorage.providedBy(source) and not has_blobs(source):
-        raise Refused("FROM may have blobs: give its URI blob_dir=/a/directory, a cache to read them by")
+        raise ConfigurationError("FROM may have blobs: give its URI blob_dir=/a/directory, a cache to read them by")
 
 
 def copy(source: Any, target: Any, start: bytes | None, progress: Lines, interruption: Interruption) -> None:
@@ -264,7 +254,7 @@ def copy(source: Any, target: Any, start: bytes | None, progress: Lines, interru
     transactions = Transactions(source, start, progress, interruption)
     interruption.copying = True
     if getattr(target, "restore", None) is None:
-        raise Refused("TO cannot take a copy: its storage has no way to restore transactions")
+        raise ConfigurationError("TO cannot take a copy: its storage has no way to restore transactions")
     if has_blobs(target) and not IBlobStorageRestoreable.providedBy(target):
         copyTransactionsFromTo(transactions, WithBlobs(target))
     else:

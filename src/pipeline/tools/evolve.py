@@ -16,6 +16,7 @@ from transaction.interfaces import DoomedTransaction
 from pipeline.declared import runs_nothing
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import make_importable, options_of, parser_of, split_name
+from pipeline.telling.errors import refusal
 from pipeline.tools.shell import in_site
 
 KEY = "pipeline.evolved"
@@ -46,9 +47,7 @@ def steps_of(module: ModuleType) -> list[Callable[[Any], object]]:
     }
     if sorted(found) != list(range(1, len(found) + 1)) or not found:
         missing = next(number for number in range(1, len(found) + 2) if number not in found)
-        raise ConfigurationError(
-            f"{module.__name__}: evolve_{missing} is missing. Steps have the numbers from 1 on"
-        )
+        raise refusal("no step", module=module.__name__, number=missing)
     for number, step in found.items():
         if reason := runs_nothing(step):
             raise ConfigurationError(f"{module.__name__}: evolve_{number} {reason}")
@@ -66,9 +65,7 @@ def evolve(
         said = "this pipeline has no element zodb. The tables of sql evolve by Alembic"
         raise ConfigurationError(said) from None
     if done > len(steps):
-        raise ConfigurationError(
-            f"the database has had step {done} of {module.__name__}, and this code ends with {len(steps)}"
-        )
+        raise refusal("steps are missing", done=done, module=module.__name__, last=len(steps))
     for number, step in list(enumerate(steps, 1))[done:]:
         said = (inspect.getdoc(step) or step.__name__).partition("\n")[0]
         request.tm.outcome = ""

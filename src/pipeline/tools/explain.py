@@ -9,14 +9,12 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from pipeline.database.instead import read_only_if_locked
-from pipeline.explaining.candidates import Look
-from pipeline.explaining.causes import Cause, Late, causes, way_of, ways_of
+from pipeline.explaining.causes import Cause, Late, Way, causes, way_of
 from pipeline.explaining.changes import BODY
 from pipeline.explaining.recorder import Recorder
-from pipeline.explaining.recording import Part, Record, path_of
-from pipeline.explaining.walking import Walk
+from pipeline.explaining.recording import Part, Record
 from pipeline.loading.asking import answer_of, request_of, say_read_only
-from pipeline.loading.building import around, build
+from pipeline.loading.building import build
 from pipeline.loading.command_line import options_of, parser_of, split_name
 from pipeline.telling.findings import put_json
 from pipeline.telling.secrets import masked_query
@@ -64,10 +62,7 @@ class Explained(NamedTuple):
     causes: list[Cause]
     escaped: BaseException | None
     """The exception that reached the server, or None."""
-    parts: list[Part]
-    """The parts that the last attempt passed."""
-    walk: Walk | None
-    look: Look | None
+    way: Way
 
     @property
     def failed(self) -> bool:
@@ -101,7 +96,7 @@ def explain(
 ) -> Explained:
     """Run one request through an ini, and return what is to be said of it."""
     recorder = Recorder(user, commit)
-    built = build(ini, words, [around(recorder.watch, recorder.opened)])
+    built = build(ini, words, recorder.watch, recorder.opened)
     recorder.listen_to_sql()
     log = Log()
     logger = logging.getLogger()
@@ -120,23 +115,19 @@ def explain(
         logger.setLevel(level)
         access.setLevel(access_level)
     seconds = perf_counter() - began
-    parts: list[Part] = []
-    walk = look = None
-    if (record := recorder.record) is not None:
-        record.status, record.headers = line, headers
-        parts = path_of(record)
-        walk, look = way_of(record, parts)
-    late = log.late
+    if recorder.record is not None:
+        recorder.record.status, recorder.record.headers = line, headers
+    way, late = way_of(recorder.record), log.late
     if escaped is not None and all(one.error is not escaped for one in late):
         late.append(Late("it reached the server", escaped))
-    found = list(causes(record, int(line[:3]), split_name(ini)[0].parent, late))
-    return Explained(recorder, line, headers, sent, seconds, log.lines, found, escaped, parts, walk, look)
+    found = list(causes(way, int(line[:3]), split_name(ini)[0].parent, late))
+    return Explained(recorder, line, headers, sent, seconds, log.lines, found, escaped, way)
 
 
 def as_dict(explained: Explained) -> dict[str, Any]:
     """Return what is to be said of a request, for JSON."""
     recorder = explained.recorder
-    record, walk, look = recorder.record, explained.walk, explained.look
+    record, walk, look = recorder.record, explained.way.walk, explained.way.look
     return {
         "status": explained.line,
         "headers": explained.headers,
@@ -153,7 +144,7 @@ def as_dict(explained: Explained) -> dict[str, Any]:
                 "response": part.answered,
                 "raised": None if part.error is None else type(part.error).__name__,
             }
-            for part in explained.parts
+            for part in explained.way.parts
         ],
         "traversal": [
             {**taken._asdict(), "obj": short(taken.obj)} for taken in (walk.steps if walk is not None else ())
@@ -184,7 +175,7 @@ def as_dict(explained: Explained) -> dict[str, Any]:
 def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
     """Print what is to be said of a request; or a line for each element, and what the databases were asked."""
     recorder = explained.recorder
-    parts = explained.parts
+    parts = explained.way.parts
     broken = ", then broken off" if explained.escaped is not None else ""
     took = f"{explained.seconds * 1000:.1f} ms"
     print(f"{bold(f'{asked} -> {explained.line}')}, {len(explained.body)} bytes{broken}, {took}")
@@ -201,7 +192,7 @@ def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
         for part in parts:
             put_part(part, width, long)
     if long:
-        for title, lines in ways_of(explained.walk, explained.look):
+        for title, lines in explained.way.lines():
             print(f"\n{bold(title)}")
             print("\n".join(lines))
     put_made_of(recorder.record, long)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pipeline.interfaces import ConfigurationError
 from pipeline.loading.building import build
 from pipeline.loading.command_line import options_of, parser_of, plan_of
 from pipeline.options import resolve
 from pipeline.publishing.openapi import defaults_in, describe, root_class, written
+from pipeline.telling.errors import refusal
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -18,15 +18,11 @@ def main(arguments: Sequence[str]) -> int:
     built = build(options.ini, options.variables)
     publishers = list(built.views())
     if len(publishers) != 1:
-        raise ConfigurationError(
-            f"{options.ini} has {len(publishers)} publishers. Name the pipeline of one: {options.ini}#name"
-        )
+        raise refusal("several publishers", ini=options.ini, count=len(publishers))
     chains = [chain.steps for chain in plan_of(options.ini, options.variables)]
     roots = [resolve(options.root)] if options.root else [root for steps in chains for root in defaults_in(steps)]
     if not roots:
-        raise ConfigurationError(
-            "no element names the root of the site. Name its class: --root package.module:Class"
-        )
+        raise refusal("no root")
     made = describe(publishers[0][1], root_class(roots[-1]), options.title)
     print(written(made.document).decode())
     for line in made.left_out:

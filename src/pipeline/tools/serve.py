@@ -35,7 +35,7 @@ from pipeline.serving.choice import Choice, is_everywhere
 from pipeline.serving.not_loaded import HELD, files_of, site_of
 from pipeline.serving.on_waitress import DRAIN
 from pipeline.serving.reloading import Monitor, Starts
-from pipeline.telling.errors import put_error
+from pipeline.telling.errors import put_error, refusal
 
 SERVERS = {
     "waitress": "pipeline.serving.on_waitress",
@@ -127,9 +127,7 @@ def choose(options: argparse.Namespace) -> Choice:
         said = f"{path}: workers and threads are 1 or more, and a port is a number up to 65535"
         raise ConfigurationError(said)
     if choice.server == "waitress" and choice.workers > 1:
-        raise ConfigurationError(
-            "waitress is one process: for several workers add --server gunicorn or --server granian"
-        )
+        raise refusal("waitress is one process")
     return choice
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import code
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pipeline.database.instead import read_only_if_locked
-from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.interfaces import Handler
 from pipeline.loading.asking import answer_of, request_of, say_read_only
-from pipeline.loading.building import around, build
+from pipeline.loading.building import build
 from pipeline.loading.command_line import host_of, options_of, parser_of, plan_of
 from pipeline.options import on_demand, resolve
-from pipeline.paste import Chain, Step
+from pipeline.paste import Step
+from pipeline.telling.errors import refusal
 from pipeline.telling.words import short
 
 if TYPE_CHECKING:
@@ -51,8 +53,8 @@ def in_site(
     has_root  whether the root is one of the names. It may be what is broken
     """
     chains = plan_of(ini, variables)
-    shell = Shell(chains, work, has_root)
-    built = build(ini, variables, [around(shell.watch)])
+    shell = Shell({chain.steps[-1].where for chain in chains}, work, has_root)
+    built = build(ini, variables, shell.watch)
     shell.names["app"] = built.app
     environ = request_of("GET", "/", [f"Host: {host_of(chains)}"], [])
     with read_only_if_locked(shell.tell_read_only):
@@ -60,13 +62,11 @@ def in_site(
     if (error := shell.error or escaped) is not None:
         raise error
     if shell.status is None:
-        raise ConfigurationError(
-            f"{ini}: a GET of / does not reach a site ({line}); pipeline explain {ini} GET / says "
-            f"why. A pipeline of the ini is chosen by {ini.partition('#')[0]}#NAME"
-        )
+        raise refusal("no site", ini=ini, status=line, file=ini.partition("#")[0])
     return shell.status
 
 
+@dataclass
 class Shell:
     """Runs code in the place of traversal, or of the end of a pipeline that does not traverse.
 
@@ -74,19 +74,17 @@ class Shell:
     close both afterwards.
     """
 
-    def __init__(
-        self, chains: Sequence[Chain], run: Callable[[Mapping[str, Any]], int], has_root: bool = True
-    ) -> None:
-        self.ends = {chain.steps[-1].where for chain in chains}
-        self.run = run
-        self.has_root = has_root
-        self.names: dict[str, Any] = {}
-        self.status: int | None = None
-        """The exit status of the code; None if it has not run."""
-        self.error: Exception | None = None
-        """The exception that the code has raised."""
-        self.read_only: list[str] = []
-        """The paths of the databases that are open read-only."""
+    ends: Container[str]
+    """The places of the ends of the pipelines."""
+    run: Callable[[Mapping[str, Any]], int]
+    has_root: bool = True
+    names: dict[str, Any] = field(default_factory=dict)
+    status: int | None = None
+    """The exit status of the code; None if it has not run."""
+    error: Exception | None = None
+    """The exception that the code has raised."""
+    read_only: list[str] = field(default_factory=list)
+    """The paths of the databases that are open read-only."""
 
     def tell_read_only(self, path: str) -> None:
         """Note that a database can only be read, and say so."""

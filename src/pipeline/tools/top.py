@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import options_of, parser_of, plan_of
 from pipeline.running.instance import processes, state_of
+from pipeline.telling.errors import refusal
 from pipeline.telling.findings import put_json
 from pipeline.telling.words import bold, is_of_the_site
 
@@ -41,10 +42,7 @@ def directory_of(options: argparse.Namespace) -> str:
         watch = chain.steps[-1].facts.watch
         if watch is not None:
             return str(watch.directory)
-    raise ConfigurationError(
-        f"{options.ini}: no process tells what runs in it. Give the app egg:wsgi-pipeline#health the option watch, "
-        f"a directory, such as watch = %(here)s/var/watch"
-    )
+    raise refusal("nothing is watched", ini=options.ini)
 
 
 def lines_of(found: Mapping[str, Any], stacks: bool = False) -> Iterator[str]:

@@ -36,9 +36,9 @@ else:  # they need prometheus_client
     look_at_jobs = on_demand("pipeline.measuring.metrics:look_at_jobs")
 
 AT_ONCE = 20
-"""Jobs of the queue that a worker looks at before it looks at the queue again."""
+"""Jobs that a worker takes from the queue at once. Then it reads the queue again."""
 MOST_PASSED = 200
-"""Jobs that cannot be done now, after which a worker waits: most likely a server is away."""
+"""After this many jobs that cannot be done now, a worker waits: most likely a server is away."""
 STEP = 0.5
 """Seconds after which a worker that waits notices that it is to end."""
 PAUSE = 5.0
