@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from servers.sql_places import (
     on_each,
     on_mariadb,
     on_postgres,
+    on_sqlite,
     place,
     raw,
     site,
@@ -324,8 +326,10 @@ def test_a_view_may_take_back_everything(place: Place) -> None:
 
 
 @on_mariadb
-def test_r1_a_deadlock_that_the_view_swallows_is_tried_again(place: Place) -> None:
-    """MariaDB has rolled back all that was done before it, and would commit the rest."""
+@pytest.mark.parametrize("then", ["nothing", "another error", "in a savepoint"])
+def test_r1_a_deadlock_that_the_view_swallows_is_tried_again(place: Place, then: str) -> None:
+    """MariaDB has rolled back all that was done before it, and would commit the rest. The savepoint is gone, too,
+    which is a second error."""
     place.do("INSERT INTO t VALUES ('b')")
     attempts: list[int] = []
     ready = threading.Barrier(2, timeout=20)
@@ -350,12 +354,11 @@ def test_r1_a_deadlock_that_the_view_swallows_is_tried_again(place: Place) -> No
             thread.start()
             ready.wait()
             time.sleep(0.2)
-            try:
+            with suppress(DBAPIError), request.sql.begin_nested() if then == "in a savepoint" else nullcontext():
                 do("SELECT v FROM t WHERE v = 'b' FOR UPDATE")(request)
-            except OperationalError:
-                pass
-            except DBAPIError:
-                pass
+            if then == "another error":
+                with suppress(DBAPIError):
+                    do("SELECT nothing FROM nowhere")(request)
         do("INSERT INTO t VALUES ('second')")(request)
 
     answer = ask(site(place, view))
@@ -363,6 +366,25 @@ def test_r1_a_deadlock_that_the_view_swallows_is_tried_again(place: Place) -> No
     assert answer.status_int == 200
     assert {"first", "second"} <= set(place.look())
     assert attempts == [1, 2]
+
+
+@on_sqlite
+@pytest.mark.parametrize("then", ["nothing", "another error", "in a savepoint"])
+def test_r1_a_statement_that_rolls_back_all_and_is_swallowed_is_no_success(place: Place, then: str) -> None:
+    """SQLite would store what follows at once, without a transaction."""
+
+    def view(request: Request, response: Response) -> None:
+        do("INSERT INTO t VALUES ('first')")(request)
+        with suppress(DBAPIError), request.sql.begin_nested() if then == "in a savepoint" else nullcontext():
+            do("INSERT OR ROLLBACK INTO t VALUES ('was')")(request)
+        if then == "another error":
+            with suppress(DBAPIError):
+                do("SELECT nothing FROM nowhere")(request)
+        do("INSERT INTO t VALUES ('second')")(request)
+
+    answer = ask(site(place, view))
+    assert (answer.status_int, answer.headers.get("X-Outcome"), place.look()) == (500, None, ["was"])
+    assert ask(site(place, lambda request, response: do(NEW)(request))).status_int == 200
 
 
 # A view that commits by itself (R2a)

@@ -402,10 +402,13 @@ class Bound:
     def note(self, context: ExceptionContext) -> None:
         """Note an error of a statement, which the view may swallow."""
         error = context.original_exception
-        self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        self.failure_is_transient = context.is_disconnect or self.database.judge.means(error, "transient")
-        ended = self.open and self.state() == IDLE  # SQLite on a full disk
-        self.rolled_back = ended or context.is_disconnect or self.database.judge.means(error, "rolls_back")
+        if not self.rolled_back:  # what follows, such as a savepoint that is gone, brings no change back
+            self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            self.failure_is_transient = context.is_disconnect or self.database.judge.means(error, "transient")
+            ended = self.open and self.state() == IDLE  # SQLite on a full disk
+            self.rolled_back = ended or context.is_disconnect or self.database.judge.means(error, "rolls_back")
+            if ended and not context.is_disconnect:  # or SQLite would store what follows at once
+                self.database.driver.begin_again(self.driver_connection)
         self.open = False
         if BY_STATEMENT in self.savepoints:
             self.check_savepoint(BY_STATEMENT)
