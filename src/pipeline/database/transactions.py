@@ -185,12 +185,13 @@ class RequestTransaction(Transaction):  # type: ignore[misc]
             self._manager.undone = bool(self._resources)
         super().abort()
 
-    def _free(self) -> None:
-        if self._manager is not None:  # after a commit: an abort has let go of it
+    def _callAfterCommitHooks(self, status: bool = True) -> None:
+        """Call the functions that wait for the end of the commit. What they have done is not done again (R2a)."""
+        if status and self._manager is not None:
             self._manager.undone = False
-            if is_committed(self) and any(map(has_stored, self._resources)):
+            if self._after_commit or any(map(has_stored, self._resources)):
                 self._manager.outcome = "committed"
-        super()._free()
+        super()._callAfterCommitHooks(status)
 
 
 class Manager(TransactionManager):  # type: ignore[misc]
@@ -449,13 +450,18 @@ def has_stored(resource: Any) -> bool:
 
 
 def end_unchanged(tm: TransactionManager) -> bool:
-    """End the transaction if nothing has joined it. Return whether no transaction is open afterwards."""
+    """End the transaction if nothing has joined it, and no synchronizer may join before its end. Return whether no
+    transaction is open afterwards. Raise TransientError if another thread has ended it, with the changes in it."""
     transaction = tm._txn
     if transaction is None:
         if getattr(tm, "deferred", False):
             tm.end_deferred()
+        elif getattr(tm, "stage", IN_USE) is IDLE and tm.undone:
+            raise TransientError("the database was closed in this process, with the changes of this request")
         return True
     if transaction._resources or transaction._before_commit or transaction._after_commit:
+        return False
+    if getattr(tm, "aware", True):
         return False
     transaction.abort()
     return True
