@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.orm import Session, SessionTransaction
+from transaction import manager as of_thread
 from transaction.interfaces import ISynchronizer
 from zope.interface import implementer
 from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join_transaction
@@ -24,6 +25,7 @@ from pipeline.database.sql_dialects import Dialect
 from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Commits, Driver, execute
 from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
 from pipeline.database.statements import statement_of
+from pipeline.database.thread import OfRequest
 from pipeline.database.transactions import (
     Manager,
     all_voted,
@@ -545,6 +547,19 @@ def watch_statement(dialect: Any, name: str, cursor: Any, statement: str, *argum
     getattr(dialect, name)(cursor, statement, *arguments)
     connection.bound.after_statement(statement)
     return True
+
+
+def commit(send: Callable[[Any], object], connection: Any) -> None:
+    """Commit. If it is a connection that a view has taken from the engine, its request is not tried again (R2a).
+
+    send  the method of the dialect that commits
+    """
+    send(connection)
+    if BOUND not in connection.info:
+        here = of_thread.manager
+        tm = getattr(here.request, "tm_in_use", None) if type(here) is OfRequest else here
+        if isinstance(tm, Manager):
+            tm.outcome = "committed"
 
 
 def before_commit(connection: Connection, *twophase: object) -> None:
