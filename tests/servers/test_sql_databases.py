@@ -28,6 +28,7 @@ from pipeline.interfaces import ReadOnlyTransaction
 from servers.sql_places import (
     EVERYWHERE,
     MARIADB,
+    OTHER_DRIVERS,
     POSTGRES,
     SQLITE,
     Place,
@@ -43,6 +44,8 @@ from servers.sql_places import (
 )
 
 __all__ = ["place"]
+
+*_, PYMYSQL = OTHER_DRIVERS
 
 
 def raw_of_a_result(statement: str) -> Callable[[Request], None]:
@@ -366,6 +369,46 @@ def test_r1_a_deadlock_that_the_view_swallows_is_tried_again(place: Place, then:
     assert answer.status_int == 200
     assert {"first", "second"} <= set(place.look())
     assert attempts == [1, 2]
+
+
+@pytest.mark.parametrize("place", [MARIADB, PYMYSQL], indirect=True)
+def test_r1_a_row_that_has_changed_since_it_was_read_is_tried_again(place: Place) -> None:
+    """MariaDB rolls back all then, from 11.6 on by default."""
+    attempts: list[int] = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        do("SELECT v FROM t", "INSERT INTO t VALUES ('first')")(request)
+        if request.attempt == 1:
+            place.do("UPDATE t SET v = 'other' WHERE v = 'was'")
+            with pytest.raises(DBAPIError, match="Record has changed"):
+                do("UPDATE t SET v = 'mine' WHERE v = 'was'")(request)
+        do("INSERT INTO t VALUES ('second')")(request)
+
+    place.server.ask("SET GLOBAL innodb_snapshot_isolation = ON")
+    try:
+        assert ask(site(place, view)).status_int == 200
+    finally:
+        place.server.ask("SET GLOBAL innodb_snapshot_isolation = OFF")
+    assert (attempts, place.look()) == ([1, 2], ["first", "other", "second"])
+
+
+@pytest.mark.parametrize("place", [MARIADB, PYMYSQL], indirect=True)
+def test_a_lock_that_was_not_free_takes_back_its_statement_alone(place: Place) -> None:
+    """The server may be set to take back all: it is asked after each error."""
+
+    def view(request: Request, response: Response) -> None:
+        do("INSERT INTO t VALUES ('first')")(request)
+        with pytest.raises(DBAPIError, match="1205"):
+            do("SELECT v FROM t WHERE v = 'was' FOR UPDATE NOWAIT")(request)
+        do("INSERT INTO t VALUES ('second')")(request)
+
+    engine = create_engine(place.url)
+    with engine.begin() as other:
+        other.execute(text("SELECT v FROM t WHERE v = 'was' FOR UPDATE"))
+        assert ask(site(place, view)).status_int == 200
+    engine.dispose()
+    assert place.look() == ["first", "second", "was"]
 
 
 @on_sqlite

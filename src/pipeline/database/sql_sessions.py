@@ -353,6 +353,14 @@ class Bound:
             return UNKNOWN
         return self.database.driver.state(self.driver_connection)
 
+    def has_ended(self) -> bool:
+        """Return whether an error has rolled back the transaction: a deadlock does on MariaDB, a full disk on
+        SQLite. Ask the database if its driver does not know (R15)."""
+        if self.database.dialect.ready:
+            with suppress(Exception):  # rows of another statement are unread, most likely
+                execute(self.driver_connection, self.database.dialect.ready)
+        return self.state() == IDLE
+
     def look(self) -> None:
         """Notice that the view has ended the transaction: by COMMIT in a statement, or by DDL on MariaDB."""
         if self.changed and not self.ending:
@@ -407,9 +415,9 @@ class Bound:
         if not self.rolled_back:  # what follows, such as a savepoint that is gone, brings no change back
             self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             self.failure_is_transient = context.is_disconnect or self.database.judge.means(error, "transient")
-            ended = self.open and self.state() == IDLE  # SQLite on a full disk
-            self.rolled_back = ended or context.is_disconnect or self.database.judge.means(error, "rolls_back")
-            if ended and not context.is_disconnect:  # or SQLite would store what follows at once
+            ended = self.open and not context.is_disconnect and self.has_ended()
+            self.rolled_back = ended or context.is_disconnect
+            if ended:  # or SQLite would store what follows at once
                 self.database.driver.begin_again(self.driver_connection)
         self.open = False
         if BY_STATEMENT in self.savepoints:
