@@ -30,7 +30,7 @@ from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
 from pipeline.database.places import hosts_of, loggable_uri, make_file, sqlite_file, without_secrets
 from pipeline.database.sql_dialects import SQLITE, dialect_of, time_outs
-from pipeline.database.sql_drivers import CONNECTING, Commits, begin_in_sqlite, execute, leave_transactions_to_us
+from pipeline.database.sql_drivers import CONNECTING, begin_in_sqlite, execute, leave_transactions_to_us
 from pipeline.database.sql_errors import Judge, hide_values, make_unavailable
 from pipeline.database.sql_sessions import (
     BOUND,
@@ -296,8 +296,7 @@ class Database:
                     self.outage.end()
             bound = tm.kept[self] = Bound(self, tm, self)
             if self.tells:
-                bound.commits = Commits(self.short_name, self.driver, self.dialect.position)
-                request._sql_commits += (bound.commits,)
+                bound.positions = request._sql_positions = dict(request._sql_positions)
         session: Session = bound.session
         return session
 

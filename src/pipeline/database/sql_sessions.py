@@ -22,7 +22,7 @@ from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join
 
 from pipeline.database import forks
 from pipeline.database.sql_dialects import Dialect
-from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Commits, Driver, execute
+from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, execute, position_after
 from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
 from pipeline.database.statements import statement_of
 from pipeline.database.thread import OfRequest
@@ -55,6 +55,7 @@ class Database(Protocol):
     """The database that makes the sessions."""
 
     engine: Engine
+    short_name: str
     driver: Driver
     judge: Judge
     is_pooled: bool
@@ -168,8 +169,8 @@ class Bound:
     """True if the view has rolled back the session; if it has ended the transaction in another way."""
     resource: Any = None
     """The data manager of the session, while a transaction is being completed."""
-    commits: Commits | None = None
-    """The positions that the visitor is told after the commits of this session, or None."""
+    positions: dict[str, int] | None = None
+    """The positions that the visitor is told after the commits of the request, or None."""
 
     def __init__(
         self, database: Database, tm: Manager, primary: Database, replica: Connection | None = None
@@ -335,9 +336,11 @@ class Bound:
 
         connection  the driver's, without a transaction; None if it is lost
         """
-        if self.commits is not None:
-            self.commits.note(connection)
-        query, kept = self.database.dialect.kept
+        database = self.database
+        if self.positions is not None:
+            position = position_after(database.driver, connection, database.dialect.position)
+            self.positions[database.short_name] = position
+        query, kept = database.dialect.kept
         if query and not self.tm.outcome and connection is not None:
             with suppress(Exception):  # most likely the connection is lost
                 cursor = connection.cursor()
