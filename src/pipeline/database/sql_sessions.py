@@ -15,7 +15,6 @@ from typing import Any, NoReturn, Protocol
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.orm import Session, SessionTransaction
-from transaction import manager as of_thread
 from transaction.interfaces import ISynchronizer
 from zope.interface import implementer
 from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join_transaction
@@ -25,13 +24,13 @@ from pipeline.database.sql_dialects import Dialect
 from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, execute, position_after
 from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
 from pipeline.database.statements import statement_of
-from pipeline.database.thread import OfRequest
 from pipeline.database.transactions import (
     Manager,
     all_voted,
     is_committed,
     is_committing,
     joined,
+    note_own_commit,
     reads_only,
     refusal,
 )
@@ -567,10 +566,7 @@ def commit(send: Callable[[Any], object], connection: Any) -> None:
     """
     send(connection)
     if BOUND not in connection.info:
-        here = of_thread.manager
-        tm = getattr(here.request, "tm_in_use", None) if type(here) is OfRequest else here
-        if isinstance(tm, Manager):
-            tm.outcome = "committed"
+        note_own_commit()
 
 
 def before_commit(connection: Connection, *twophase: object) -> None:

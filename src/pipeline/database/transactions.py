@@ -18,9 +18,11 @@ from typing import Any
 from weakref import ReferenceType, ref
 
 from transaction import Transaction, TransactionManager
+from transaction import manager as of_thread
 from transaction._transaction import Status
 from transaction.interfaces import AlreadyInTransaction, NoTransaction, TransientError
 
+from pipeline.database.thread import OfRequest
 from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import CommitUncertain, ReadOnlyTransaction
 from pipeline.options import on_demand
@@ -488,6 +490,14 @@ def is_committing(tm: TransactionManager) -> bool:
 def is_committed(transaction: Any) -> bool:
     """Return whether a transaction that has ended was committed."""
     return bool(transaction.status == Status.COMMITTED)
+
+
+def note_own_commit() -> None:
+    """Note that the view has committed beside the transaction of its request: it must not run again (R2a)."""
+    here = of_thread.manager
+    tm = getattr(here.request, "tm_in_use", None) if type(here) is OfRequest else here
+    if isinstance(tm, Manager):
+        tm.outcome = "committed"
 
 
 def abort_quietly(tm: TransactionManager) -> None:
