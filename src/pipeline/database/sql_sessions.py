@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.orm import Session, SessionTransaction
 from transaction.interfaces import ISynchronizer
@@ -20,9 +20,8 @@ from zope.interface import implementer
 from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join_transaction
 
 from pipeline.database import forks
-from pipeline.database.sql_dialects import Dialect
-from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, execute, position_after
-from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
+from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, execute, position_after
+from pipeline.database.sql_errors import NeedsPrimary, TransactionFailed
 from pipeline.database.statements import statement_of
 from pipeline.database.transactions import (
     Manager,
@@ -48,24 +47,6 @@ END_READING_BY = "pipeline.sql.end_reading"
 """The key of the statement that lets the connection write again, when it is given back."""
 BY_STATEMENT, BY_DRIVER = "pipeline_statement", "pipeline_driver"
 """Savepoints. One that is gone shows that the transaction was ended, and another begun."""
-
-
-class Database(Protocol):
-    """The database that makes the sessions."""
-
-    engine: Engine
-    short_name: str
-    driver: Driver
-    judge: Judge
-    is_pooled: bool
-    twophase: bool
-    dialect: Dialect
-    bounds: set[Bound]
-    reads_change: bool
-
-    def has_same_file(self, info: Mapping[Any, Any]) -> bool: ...
-
-    def drop_prepared(self, id: str) -> None: ...
 
 
 class RequestSession(Session):
@@ -171,11 +152,9 @@ class Bound:
     positions: dict[str, int] | None = None
     """The positions that the visitor is told after the commits of the request, or None."""
 
-    def __init__(
-        self, database: Database, tm: Manager, primary: Database, replica: Connection | None = None
-    ) -> None:
+    def __init__(self, database: Any, tm: Manager, primary: Any, replica: Connection | None = None) -> None:
         """
-        database  the one that the session reads
+        database  the ``pipeline.database.sql_databases.Database`` that the session reads
         primary   the one that it writes
         replica   a connection to ``database``, if that is a replica
         """
@@ -353,7 +332,7 @@ class Bound:
         connection = self.connection
         if connection is None or connection.closed or connection.invalidated:
             return UNKNOWN
-        return self.database.driver.state(self.driver_connection)
+        return str(self.database.driver.state(self.driver_connection))
 
     def has_ended(self) -> bool:
         """Return whether an error has rolled back the transaction: a deadlock does on MariaDB, a full disk on
