@@ -140,6 +140,31 @@ def test_it_is_called_once_if_it_is_stored(name: str, change: Callable[[Any], No
     assert seen == [str(stored)] * times, "another request sees what is stored"
 
 
+@pytest.mark.parametrize("change", [changes_zodb, changes_nothing])
+def test_a_request_that_has_called_it_is_not_tried_again__R2a(
+    change: Callable[[Any], None], tmp_path: Path
+) -> None:
+    """Also if nothing was stored: the mail is sent."""
+    called: list[int] = []
+
+    @element
+    def fails_late(next: Handler) -> Handler:
+        def fails_late(request: Any, response: Response) -> None:
+            next(request, response)
+            raise TransientError
+
+        return fails_late
+
+    def view(request: Any, response: Response) -> None:
+        change(request)
+        request.after_commit(called.append, request.attempt)
+
+    databases = (retry(delay=0, attempts=5), zodb(uri="memory://after"))
+    app = Pipeline(*databases, errors(), fails_late(), transaction(), answered(view))
+    assert ask(app).status_int >= 500
+    assert called == [1]
+
+
 @pytest.mark.parametrize("change", [changes_zodb, changes_sql])
 def test_a_failure_is_told_and_the_answer_stays(
     change: Callable[[Any], None], tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -23,6 +23,7 @@ from persistent.mapping import PersistentMapping
 from sqlalchemy import text
 from ZODB.blob import Blob, BlobStorage
 from ZODB.FileStorage import FileStorage
+from ZODB.utils import u64
 
 from around_a_view import ask, end
 from pipeline import Pipeline, Request, Response
@@ -110,6 +111,47 @@ def test_nothing_is_acknowledged_that_no_other_process_finds(
     stack.close()
     Path(f"{file}.lock").unlink(missing_ok=True)
     assert visits(file) == (1 if how == "copied" else 0)
+
+
+def by_a_copy(file: Path) -> None:
+    """What was there after the first commit, the one that has made the root."""
+    content = file.read_bytes()
+    file.write_bytes(content[: len(b"FS21") + u64(content[12:20]) + 8])
+
+
+def by_another_process(file: Path) -> None:
+    """The other one gets the lock, since somebody has removed its file."""
+    Path(f"{file}.lock").unlink()
+    with closing(ZODB.DB(str(file))) as db, db.transaction() as connection:
+        connection.root()["other"] = 1
+
+
+@pytest.mark.parametrize("write_over", [by_a_copy, by_another_process])
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_written_over_what_another_process_has_written(
+    kind: str, write_over: Callable[[Path], None], tmp_path: Path, caplog: Any
+) -> None:
+    """Neither what is acknowledged here is lost, nor what was acknowledged there."""
+    file = tmp_path / "Data.fs"
+    with opened(kind, file, tmp_path / "blobs") as database:
+        app = Pipeline(database, errors(), transaction(), end(view=write))
+        ready = Pipeline(database, errors(), end(view=probe))
+        assert (ask(app).status, ask(ready, method="GET").status) == (200, 200)
+        write_over(file)
+        content = file.read_bytes()
+        assert ask(ready, method="GET").status == 503
+        assert all(ask(app).status >= 500 for _ in range(3))
+        assert file.read_bytes() == content
+    assert f"{file} does not end where this process has written last" in caplog.text
+
+
+def test_a_pack_may_make_the_file_smaller(tmp_path: Path) -> None:
+    app = Pipeline(database := zodb(uri=f"file://{tmp_path}/Data.fs"), errors(), transaction(), end(view=write))
+    ready = Pipeline(database, errors(), end(view=probe))
+    assert [ask(app).status for _ in range(3)] == [200, 200, 200]
+    pack = Pipeline(database, end(view=lambda request, response: request.zodb.db().pack()))
+    assert ask(pack).status == 200
+    assert (ask(ready, method="GET").status, ask(app).status, ask(ready, method="GET").status) == (200, 200, 200)
 
 
 BLOBS: dict[str, Callable[[Path], object]] = {

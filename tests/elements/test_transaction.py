@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -293,6 +295,60 @@ def test_a_hook_that_fails_before_the_commit_aborts() -> None:
     assert site.stored == []
 
 
+class Late:
+    """A synchronizer that stores what it has gathered when the transaction ends, as an index does."""
+
+    def __init__(self, write: Any) -> None:
+        self.write = write
+
+    def newTransaction(self, transaction: Any) -> None:
+        pass
+
+    def beforeCompletion(self, transaction: Any) -> None:
+        self.write()
+
+    def afterCompletion(self, transaction: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("status", "stored"), [("200 OK", ["late"]), ("409 Conflict", [])])
+def test_what_a_synchronizer_joins_before_the_end_is_committed(status: str, stored: list[str]) -> None:
+    """Also where nothing else has joined: it was aborted, under an answer that says that all is well."""
+    kept: list[Late] = []
+
+    def view(request: Request, response: Response) -> None:
+        kept.append(Late(lambda: site.join(request, "late")))
+        request.tm.registerSynch(kept[0])
+        response.status = status
+
+    site = Site(errors())
+    assert ask(site.app(view)).status == int(status[:3])
+    assert site.stored == stored
+
+
+@pytest.mark.parametrize("answer", ["returned", "raised"])
+@pytest.mark.parametrize("tries", [1, 2])
+def test_changes_that_another_thread_has_aborted_are_no_success(answer: str, tries: int, tmp_path: Path) -> None:
+    """It closes the database at the end of the process, or after a commit that could not be finished."""
+
+    def view(request: Request, response: Response) -> None:
+        request.root["visits"] = request.root.get("visits", 0) + 1
+        if request.attempt == 1:
+            thread = Thread(target=close_all)
+            thread.start()
+            thread.join()
+        if answer == "raised":
+            raise HTTPFound(location="/thanks")
+
+    uri = f"file://{tmp_path}/Data.fs"
+    app = Pipeline(retry(delay=0, attempts=tries), zodb(uri=uri), errors(), transaction(), end(view=view))
+    done = 200 if answer == "returned" else 302
+    assert ask(app).status == (503 if tries == 1 else done)
+    visits: list[int] = []
+    look = Pipeline(zodb(uri=uri), end(view=lambda request, response: visits.append(len(request.root))))
+    assert (ask(look).status, visits) == (200, [tries - 1])
+
+
 # What it is annotated with
 
 
@@ -500,6 +556,20 @@ def test_r2a_nor_is_one_that_commits_where_there_is_no_transaction_element() -> 
 
     ask(Pipeline(retry(attempts=5, delay=0), provider(), end(view=view)))
     assert stored == ["value"]
+
+
+def test_r2a_nor_is_one_that_commits_by_a_connection_of_its_own(tmp_path: Path) -> None:
+    attempts: list[int] = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        with request.zodb.db().transaction() as connection:
+            connection.root()[f"visit {request.attempt}"] = 1
+        raise TransientError
+
+    database = zodb(uri=f"file://{tmp_path}/Data.fs")
+    answer = ask(Pipeline(retry(delay=0, attempts=3), database, errors(), transaction(), end(view=view)))
+    assert (attempts, answer.headers.getall("X-Outcome")) == ([1], ["committed"])
 
 
 def test_r2a_a_view_that_has_ended_a_transaction_without_changes_is_run_again() -> None:

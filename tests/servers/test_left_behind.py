@@ -279,7 +279,18 @@ def run(place: Place, work: Any) -> int:
     return ask(site(place, view)).status
 
 
-@pytest.mark.parametrize("way", [do, raw])
+def by_engine(*statements: str) -> Callable[[Request], None]:
+    """Execute statements by a connection that the view takes from the engine, and commit."""
+
+    def work(request: Request) -> None:
+        with request.sql.get_bind().begin() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement.replace("%", "%%"))
+
+    return work
+
+
+@pytest.mark.parametrize("way", [do, raw, by_engine])
 @on_each_driver
 def test_nothing_is_left(place: Place, way: Any) -> None:
     expected = fresh(place)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from pipeline.interfaces import ReadOnlyTransaction
 from servers.sql_places import (
     EVERYWHERE,
     MARIADB,
+    OTHER_DRIVERS,
     POSTGRES,
     SQLITE,
     Place,
@@ -35,12 +37,15 @@ from servers.sql_places import (
     on_each,
     on_mariadb,
     on_postgres,
+    on_sqlite,
     place,
     raw,
     site,
 )
 
 __all__ = ["place"]
+
+*_, PYMYSQL = OTHER_DRIVERS
 
 
 def raw_of_a_result(statement: str) -> Callable[[Request], None]:
@@ -324,8 +329,10 @@ def test_a_view_may_take_back_everything(place: Place) -> None:
 
 
 @on_mariadb
-def test_r1_a_deadlock_that_the_view_swallows_is_tried_again(place: Place) -> None:
-    """MariaDB has rolled back all that was done before it, and would commit the rest."""
+@pytest.mark.parametrize("then", ["nothing", "another error", "in a savepoint"])
+def test_r1_a_deadlock_that_the_view_swallows_is_tried_again(place: Place, then: str) -> None:
+    """MariaDB has rolled back all that was done before it, and would commit the rest. The savepoint is gone, too,
+    which is a second error."""
     place.do("INSERT INTO t VALUES ('b')")
     attempts: list[int] = []
     ready = threading.Barrier(2, timeout=20)
@@ -350,12 +357,11 @@ def test_r1_a_deadlock_that_the_view_swallows_is_tried_again(place: Place) -> No
             thread.start()
             ready.wait()
             time.sleep(0.2)
-            try:
+            with suppress(DBAPIError), request.sql.begin_nested() if then == "in a savepoint" else nullcontext():
                 do("SELECT v FROM t WHERE v = 'b' FOR UPDATE")(request)
-            except OperationalError:
-                pass
-            except DBAPIError:
-                pass
+            if then == "another error":
+                with suppress(DBAPIError):
+                    do("SELECT nothing FROM nowhere")(request)
         do("INSERT INTO t VALUES ('second')")(request)
 
     answer = ask(site(place, view))
@@ -363,6 +369,65 @@ def test_r1_a_deadlock_that_the_view_swallows_is_tried_again(place: Place) -> No
     assert answer.status_int == 200
     assert {"first", "second"} <= set(place.look())
     assert attempts == [1, 2]
+
+
+@pytest.mark.parametrize("place", [MARIADB, PYMYSQL], indirect=True)
+def test_r1_a_row_that_has_changed_since_it_was_read_is_tried_again(place: Place) -> None:
+    """MariaDB rolls back all then, from 11.6 on by default."""
+    attempts: list[int] = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        do("SELECT v FROM t", "INSERT INTO t VALUES ('first')")(request)
+        if request.attempt == 1:
+            place.do("UPDATE t SET v = 'other' WHERE v = 'was'")
+            with pytest.raises(DBAPIError, match="Record has changed"):
+                do("UPDATE t SET v = 'mine' WHERE v = 'was'")(request)
+        do("INSERT INTO t VALUES ('second')")(request)
+
+    place.server.ask("SET GLOBAL innodb_snapshot_isolation = ON")
+    try:
+        assert ask(site(place, view)).status_int == 200
+    finally:
+        place.server.ask("SET GLOBAL innodb_snapshot_isolation = OFF")
+    assert (attempts, place.look()) == ([1, 2], ["first", "other", "second"])
+
+
+@pytest.mark.parametrize("place", [MARIADB, PYMYSQL], indirect=True)
+def test_a_lock_that_was_not_free_takes_back_its_statement_alone(place: Place) -> None:
+    """The server may be set to take back all: it is asked after each error."""
+
+    def view(request: Request, response: Response) -> None:
+        do("INSERT INTO t VALUES ('first')")(request)
+        with pytest.raises(DBAPIError, match="1205"):
+            do("SELECT v FROM t WHERE v = 'was' FOR UPDATE NOWAIT")(request)
+        do("INSERT INTO t VALUES ('second')")(request)
+
+    engine = create_engine(place.url)
+    with engine.begin() as other:
+        other.execute(text("SELECT v FROM t WHERE v = 'was' FOR UPDATE"))
+        assert ask(site(place, view)).status_int == 200
+    engine.dispose()
+    assert place.look() == ["first", "second", "was"]
+
+
+@on_sqlite
+@pytest.mark.parametrize("then", ["nothing", "another error", "in a savepoint"])
+def test_r1_a_statement_that_rolls_back_all_and_is_swallowed_is_no_success(place: Place, then: str) -> None:
+    """SQLite would store what follows at once, without a transaction."""
+
+    def view(request: Request, response: Response) -> None:
+        do("INSERT INTO t VALUES ('first')")(request)
+        with suppress(DBAPIError), request.sql.begin_nested() if then == "in a savepoint" else nullcontext():
+            do("INSERT OR ROLLBACK INTO t VALUES ('was')")(request)
+        if then == "another error":
+            with suppress(DBAPIError):
+                do("SELECT nothing FROM nowhere")(request)
+        do("INSERT INTO t VALUES ('second')")(request)
+
+    answer = ask(site(place, view))
+    assert (answer.status_int, answer.headers.get("X-Outcome"), place.look()) == (500, None, ["was"])
+    assert ask(site(place, lambda request, response: do(NEW)(request))).status_int == 200
 
 
 # A view that commits by itself (R2a)

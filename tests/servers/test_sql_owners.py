@@ -106,6 +106,11 @@ def by_driver_before_a_rollback(request: Request) -> None:
     insert(request, "c")
 
 
+def by_engine(request: Request) -> None:
+    with request.sql.get_bind().begin() as connection:
+        connection.exec_driver_sql(f"INSERT INTO t VALUES ('a{request.attempt}')")
+
+
 def in_one_string(request: Request) -> None:
     request.sql.connection().exec_driver_sql(f"INSERT INTO t VALUES ('a{request.attempt}'); COMMIT; BEGIN")
 
@@ -154,7 +159,7 @@ def immediate(request: Request) -> None:
 
 EVERYWHERE_UNSEEN = [
     *(by_statement, by_statement_and_on, by_driver, by_driver_and_on, by_driver_unseen),
-    *(by_driver_in_a_savepoint, by_driver_before_a_rollback),
+    *(by_driver_in_a_savepoint, by_driver_before_a_rollback, by_engine),
 ]
 IN_STRINGS = [in_one_string, in_one_string_alone, in_one_string_that_fails, in_one_string_of_the_driver]
 UNSEEN: list[tuple[list[Any], list[Work]]] = [

@@ -15,7 +15,7 @@ from ZODB.DB import DB
 from ZODB.POSException import ConnectionStateError
 
 from pipeline.database import forks
-from pipeline.database.transactions import Manager
+from pipeline.database.transactions import Manager, note_own_commit
 from pipeline.http.tracebacks import chain_of
 from pipeline.interfaces import Unavailable
 
@@ -64,6 +64,11 @@ class RequestConnection(Connection):  # type: ignore[misc]
     def tpc_vote(self, transaction: Any) -> None:
         with writing():
             super().tpc_vote(transaction)
+
+    def tpc_finish(self, transaction: Any) -> None:
+        super().tpc_finish(transaction)
+        if not isinstance(self.transaction_manager, Manager):  # a view has opened it, by DB.transaction() say
+            note_own_commit()
 
     def _need_transaction(self) -> None:
         tm = self.transaction_manager

@@ -30,7 +30,7 @@ from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
 from pipeline.database.places import hosts_of, loggable_uri, make_file, sqlite_file, without_secrets
 from pipeline.database.sql_dialects import SQLITE, dialect_of, time_outs
-from pipeline.database.sql_drivers import CONNECTING, Commits, begin_in_sqlite, execute, leave_transactions_to_us
+from pipeline.database.sql_drivers import CONNECTING, begin_in_sqlite, execute, leave_transactions_to_us
 from pipeline.database.sql_errors import Judge, hide_values, make_unavailable
 from pipeline.database.sql_sessions import (
     BOUND,
@@ -42,6 +42,7 @@ from pipeline.database.sql_sessions import (
     before_commit,
     before_end,
     before_prepare,
+    commit,
     refuse_autocommit_option,
     set_isolation_level,
     watch_statement,
@@ -143,6 +144,7 @@ class Database:
             event.listen(self.engine, name, partial(watch_statement, dialect, name))
         event.listen(self.engine, "handle_error", self.on_error)
         dialect.set_isolation_level = partial(set_isolation_level, dialect.set_isolation_level)
+        dialect.do_commit = partial(commit, dialect.do_commit)
         event.listen(self.engine, "set_engine_execution_options", refuse_autocommit_option)
         vars(self.engine).pop("_has_events", None)  # this one is called in any case
         event.listen(self.engine, "checkin", self.on_checkin)
@@ -211,7 +213,8 @@ class Database:
             bound.note_end(connection)
         end_reading = record.info.pop(END_READING_BY, None)
         called = record.info.pop(CALLED, UNSEEN)
-        if record.info.pop(CLOSE_AT_END, False) or (connection and self.leaves(connection, called)):
+        is_unseen = bound is None and self.is_pooled and self.replica is None  # a view has asked the engine for it
+        if record.info.pop(CLOSE_AT_END, is_unseen) or (connection and self.leaves(connection, called)):
             record.invalidate()
         elif end_reading is not None and connection is not None:
             try:
@@ -293,8 +296,7 @@ class Database:
                     self.outage.end()
             bound = tm.kept[self] = Bound(self, tm, self)
             if self.tells:
-                bound.commits = Commits(self.short_name, self.driver, self.dialect.position)
-                request._sql_commits += (bound.commits,)
+                bound.positions = request._sql_positions = dict(request._sql_positions)
         session: Session = bound.session
         return session
 

@@ -53,8 +53,6 @@ class Errors:
     to another server."""
     read_only: frozenset[str | int] = frozenset()
     """The write was refused, because the transaction only reads."""
-    rolls_back: frozenset[str | int] = frozenset()
-    """The database has rolled back the whole transaction, and its driver does not say so."""
     refused: frozenset[str | int] = frozenset()
     """Errors at COMMIT that say that nothing is stored. After any other error there the outcome is unknown (R4)."""
     refused_classes: tuple[str, ...] = ()
@@ -79,7 +77,8 @@ class Dialect:
     end_reading: str | None = None
     """Statement that allows writing again, where the setting outlasts the transaction."""
     ready: str = ""
-    """Executed on each new connection. It fails on a server that takes connections and no statements."""
+    """Executed on each new connection. It fails on a server that takes connections and no statements. After an
+    error, where the driver knows the state of the transaction from the answer to the last statement alone."""
     statement_timeout: str = ""
     """Executed on each new connection, with ``{seconds}``, ``{milliseconds}`` or ``{whole}`` (seconds)."""
     lock_timeout: str = ""
@@ -222,7 +221,6 @@ MYSQL = Dialect(
         # 1047, 1180: a node of Galera that has lost its group. Another node may answer the next attempt.
         gone=frozenset({1290, 1836, 1047, 1053, 1180, 1927}),
         read_only=frozenset({1792, 1290, 1836}),
-        rolls_back=frozenset({1213}),
         # Deadlock, or certification by Galera; lock wait; changed since it was read; the server or the transaction
         # only reads; certification by group replication. Not: 1180, which Galera also says of a COMMIT that the
         # other nodes have stored; 1026, 1030 (disk), 1047, 1053, 1317, 1927, 1969, the client's own from 2000 on.

@@ -175,22 +175,12 @@ def ask(driver: Driver, connection: Any, query: str) -> Any:
     return None if row is None else row[0]
 
 
-class Commits:
-    """The commits of one request: the position of the database after the last one, for ``causal``."""
-
-    def __init__(self, name: str, driver: Driver, query: str) -> None:
-        self.name, self.driver, self.query = name, driver, query
-        self.position: int | None = None
-
-    def note(self, connection: Any) -> None:
-        """Ask for the position, on the driver's connection, which is None if it is lost."""
-        try:
-            self.position = int(ask(self.driver, connection, self.query))
-        except Exception:  # no replica has so much, and no other commit has the same position
-            self.position = 2**126 + time.time_ns()
-
-    def positions(self) -> dict[str, int]:
-        return {} if self.position is None else {self.name: self.position}
+def position_after(driver: Driver, connection: Any, query: str) -> int:
+    """Return the position after a commit. The connection is the driver's, or None if it is lost."""
+    try:
+        return int(ask(driver, connection, query))
+    except Exception:  # no replica has so much, and no other commit has the same position
+        return 2**126 + time.time_ns()
 
 
 def hang_up(driver: Driver, connection: Any) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.orm import Session, SessionTransaction
 from transaction.interfaces import ISynchronizer
@@ -20,9 +20,8 @@ from zope.interface import implementer
 from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join_transaction
 
 from pipeline.database import forks
-from pipeline.database.sql_dialects import Dialect
-from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Commits, Driver, execute
-from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
+from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, execute, position_after
+from pipeline.database.sql_errors import NeedsPrimary, TransactionFailed
 from pipeline.database.statements import statement_of
 from pipeline.database.transactions import (
     Manager,
@@ -30,6 +29,7 @@ from pipeline.database.transactions import (
     is_committed,
     is_committing,
     joined,
+    note_own_commit,
     reads_only,
     refusal,
 )
@@ -47,23 +47,6 @@ END_READING_BY = "pipeline.sql.end_reading"
 """The key of the statement that lets the connection write again, when it is given back."""
 BY_STATEMENT, BY_DRIVER = "pipeline_statement", "pipeline_driver"
 """Savepoints. One that is gone shows that the transaction was ended, and another begun."""
-
-
-class Database(Protocol):
-    """The database that makes the sessions."""
-
-    engine: Engine
-    driver: Driver
-    judge: Judge
-    is_pooled: bool
-    twophase: bool
-    dialect: Dialect
-    bounds: set[Bound]
-    reads_change: bool
-
-    def has_same_file(self, info: Mapping[Any, Any]) -> bool: ...
-
-    def drop_prepared(self, id: str) -> None: ...
 
 
 class RequestSession(Session):
@@ -166,14 +149,12 @@ class Bound:
     """True if the view has rolled back the session; if it has ended the transaction in another way."""
     resource: Any = None
     """The data manager of the session, while a transaction is being completed."""
-    commits: Commits | None = None
-    """The positions that the visitor is told after the commits of this session, or None."""
+    positions: dict[str, int] | None = None
+    """The positions that the visitor is told after the commits of the request, or None."""
 
-    def __init__(
-        self, database: Database, tm: Manager, primary: Database, replica: Connection | None = None
-    ) -> None:
+    def __init__(self, database: Any, tm: Manager, primary: Any, replica: Connection | None = None) -> None:
         """
-        database  the one that the session reads
+        database  the ``pipeline.database.sql_databases.Database`` that the session reads
         primary   the one that it writes
         replica   a connection to ``database``, if that is a replica
         """
@@ -333,9 +314,11 @@ class Bound:
 
         connection  the driver's, without a transaction; None if it is lost
         """
-        if self.commits is not None:
-            self.commits.note(connection)
-        query, kept = self.database.dialect.kept
+        database = self.database
+        if self.positions is not None:
+            position = position_after(database.driver, connection, database.dialect.position)
+            self.positions[database.short_name] = position
+        query, kept = database.dialect.kept
         if query and not self.tm.outcome and connection is not None:
             with suppress(Exception):  # most likely the connection is lost
                 cursor = connection.cursor()
@@ -349,7 +332,15 @@ class Bound:
         connection = self.connection
         if connection is None or connection.closed or connection.invalidated:
             return UNKNOWN
-        return self.database.driver.state(self.driver_connection)
+        return str(self.database.driver.state(self.driver_connection))
+
+    def has_ended(self) -> bool:
+        """Return whether an error has rolled back the transaction: a deadlock does on MariaDB, a full disk on
+        SQLite. Ask the database if its driver does not know (R15)."""
+        if self.database.dialect.ready:
+            with suppress(Exception):  # rows of another statement are unread, most likely
+                execute(self.driver_connection, self.database.dialect.ready)
+        return self.state() == IDLE
 
     def look(self) -> None:
         """Notice that the view has ended the transaction: by COMMIT in a statement, or by DDL on MariaDB."""
@@ -402,10 +393,13 @@ class Bound:
     def note(self, context: ExceptionContext) -> None:
         """Note an error of a statement, which the view may swallow."""
         error = context.original_exception
-        self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        self.failure_is_transient = context.is_disconnect or self.database.judge.means(error, "transient")
-        ended = self.open and self.state() == IDLE  # SQLite on a full disk
-        self.rolled_back = ended or context.is_disconnect or self.database.judge.means(error, "rolls_back")
+        if not self.rolled_back:  # what follows, such as a savepoint that is gone, brings no change back
+            self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            self.failure_is_transient = context.is_disconnect or self.database.judge.means(error, "transient")
+            ended = self.open and not context.is_disconnect and self.has_ended()
+            self.rolled_back = ended or context.is_disconnect
+            if ended:  # or SQLite would store what follows at once
+                self.database.driver.begin_again(self.driver_connection)
         self.open = False
         if BY_STATEMENT in self.savepoints:
             self.check_savepoint(BY_STATEMENT)
@@ -542,6 +536,16 @@ def watch_statement(dialect: Any, name: str, cursor: Any, statement: str, *argum
     getattr(dialect, name)(cursor, statement, *arguments)
     connection.bound.after_statement(statement)
     return True
+
+
+def commit(send: Callable[[Any], object], connection: Any) -> None:
+    """Commit. If it is a connection that a view has taken from the engine, its request is not tried again (R2a).
+
+    send  the method of the dialect that commits
+    """
+    send(connection)
+    if BOUND not in connection.info:
+        note_own_commit()
 
 
 def before_commit(connection: Connection, *twophase: object) -> None:

@@ -194,10 +194,17 @@ def _is_at(opened: int, place: str) -> bool:
 
 def _need_same(path: str, storage: Any, directories: dict[str, int]) -> None:
     """Raise Unavailable if the file that is open, or a directory of its blobs, is not the one at its path: a copy
-    was moved over it, or it was moved or removed."""
+    was moved over it, or it was moved or removed. Also if another process has written the file, as ``cp`` does."""
     with storage._lock:  # a pack puts a new file at the path
         places = {path: storage._file.fileno(), **directories}
         others = [place for place, opened in places.items() if not _is_at(opened, place)]
+        ends = (storage._pos, getattr(storage, "_nextpos", 0))  # the second one once a commit is voted for
+        if not storage.isReadOnly() and os.fstat(places[path]).st_size not in ends:
+            raise Unavailable(
+                f"{path} does not end where this process has written last: a copy was written over it, or another "
+                f"process writes it, too. Nothing is stored in it. Stop all processes that have it open, and start "
+                f"the server again"
+            )
     for place in others:
         kind = "directory" if place in directories else "file"
         raise Unavailable(

@@ -18,9 +18,11 @@ from typing import Any
 from weakref import ReferenceType, ref
 
 from transaction import Transaction, TransactionManager
+from transaction import manager as of_thread
 from transaction._transaction import Status
 from transaction.interfaces import AlreadyInTransaction, NoTransaction, TransientError
 
+from pipeline.database.thread import OfRequest
 from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import CommitUncertain, ReadOnlyTransaction
 from pipeline.options import on_demand
@@ -185,12 +187,13 @@ class RequestTransaction(Transaction):  # type: ignore[misc]
             self._manager.undone = bool(self._resources)
         super().abort()
 
-    def _free(self) -> None:
-        if self._manager is not None:  # after a commit: an abort has let go of it
+    def _callAfterCommitHooks(self, status: bool = True) -> None:
+        """Call the functions that wait for the end of the commit. What they have done is not done again (R2a)."""
+        if status and self._manager is not None:
             self._manager.undone = False
-            if is_committed(self) and any(map(has_stored, self._resources)):
+            if self._after_commit or any(map(has_stored, self._resources)):
                 self._manager.outcome = "committed"
-        super()._free()
+        super()._callAfterCommitHooks(status)
 
 
 class Manager(TransactionManager):  # type: ignore[misc]
@@ -449,13 +452,18 @@ def has_stored(resource: Any) -> bool:
 
 
 def end_unchanged(tm: TransactionManager) -> bool:
-    """End the transaction if nothing has joined it. Return whether no transaction is open afterwards."""
+    """End the transaction if nothing has joined it, and no synchronizer may join before its end. Return whether no
+    transaction is open afterwards. Raise TransientError if another thread has ended it, with the changes in it."""
     transaction = tm._txn
     if transaction is None:
         if getattr(tm, "deferred", False):
             tm.end_deferred()
+        elif getattr(tm, "stage", IN_USE) is IDLE and tm.undone:
+            raise TransientError("the database was closed in this process, with the changes of this request")
         return True
     if transaction._resources or transaction._before_commit or transaction._after_commit:
+        return False
+    if getattr(tm, "aware", True):
         return False
     transaction.abort()
     return True
@@ -482,6 +490,14 @@ def is_committing(tm: TransactionManager) -> bool:
 def is_committed(transaction: Any) -> bool:
     """Return whether a transaction that has ended was committed."""
     return bool(transaction.status == Status.COMMITTED)
+
+
+def note_own_commit() -> None:
+    """Note that the view has committed beside the transaction of its request: it must not run again (R2a)."""
+    here = of_thread.manager
+    tm = getattr(here.request, "tm_in_use", None) if type(here) is OfRequest else here
+    if isinstance(tm, Manager):
+        tm.outcome = "committed"
 
 
 def abort_quietly(tm: TransactionManager) -> None:

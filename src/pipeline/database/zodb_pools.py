@@ -188,8 +188,11 @@ class Pool:
         forks.check()
         slot = None if self.slots is None else self._take_slot(request, self.slots)
         try:
-            if self.is_connected is not None:
-                self._check_connected(self.is_connected)
+            if self.is_connected is not None:  # to ask the storage is faster than a call that times out
+                if not self.is_connected():
+                    raise self.main.outage.begin(ConnectionError("it is disconnected"))
+                if self.main.outage.since is not None:
+                    self.main.outage.end()
             if self.behind and request.written:
                 self._catch_up(request)
             pooled = self._take(request)
@@ -275,14 +278,6 @@ class Pool:
         if outage.since is not None:
             outage.end()
         return pooled
-
-    def _check_connected(self, is_connected: Callable[[], bool]) -> None:
-        """Ask the storage whether it is connected, which is faster than a call that times out."""
-        outage = self.main.outage
-        if not is_connected():
-            raise outage.begin(ConnectionError("it is disconnected"))
-        if outage.since is not None:
-            outage.end()
 
     def _catch_up(self, request: PooledRequest) -> None:
         """Ask the servers for what other processes have committed, if the visitor has written some of it. They are

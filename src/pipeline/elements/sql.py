@@ -14,10 +14,9 @@ from pipeline.database.places import servers_of, sqlite_file
 from pipeline.database.refused_values import answer_for
 from pipeline.database.replicas import Replicas
 from pipeline.database.sql_databases import database_of
-from pipeline.database.sql_drivers import Commits
 from pipeline.database.sql_jobs import InSql
 from pipeline.database.transactions import OFFERED, DatabaseRequest
-from pipeline.database.written import Positions
+from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import Facts, Handler
 from pipeline.jobs import JobRequest
 from pipeline.ranges import at_least
@@ -31,11 +30,11 @@ class SqlRequest(DatabaseRequest, JobRequest):
     """The SQLAlchemy session of this request."""
     sql_primary: Session = on_first_use(dropped=True)
     """The same session, on the primary: for a page that must not be behind, with ``read_urls``."""
-    _sql_commits: tuple[Commits, ...] = ()
-    """The commits of this request whose place the primary tells, with ``read_urls``."""
+    _sql_positions: Positions = NOTHING
+    """The position of the primary after the last commit of this request, with ``read_urls``."""
 
     def __positions__(self) -> Positions:
-        return {name: position for commits in self._sql_commits for name, position in commits.positions().items()}
+        return self._sql_positions
 
 
 def _facts(*, url: str, read_urls: tuple[str, ...] = (), **options: Any) -> Facts:

@@ -198,7 +198,7 @@ def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManage
 def _undo(request: TransactionRequest, error: BaseException, tm: TransactionManager, veto: Veto | None) -> None:
     """End the transaction after an exception: abort, unless the exception is an answer. No error hides another
     (R6)."""
-    if isinstance(error, WSGIHTTPException) and is_open(tm):
+    if isinstance(error, WSGIHTTPException) and (is_open(tm) or not end_unchanged(tm)):
         try:
             _end(request, error, tm, veto)
         except BaseException as failure:
