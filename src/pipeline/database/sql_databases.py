@@ -296,7 +296,7 @@ class Database:
                     self.outage.end()
             bound = tm.kept[self] = Bound(self, tm, self)
             if self.tells:
-                bound.positions = request._sql_positions = dict(request._sql_positions)
+                bound.positions = vars(request).setdefault("_sql_positions", {})
         session: Session = bound.session
         return session
 
