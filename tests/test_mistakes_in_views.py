@@ -687,6 +687,29 @@ MISTAKES: dict[str, Mistake] = {
         "return '<?xml version=\"1.0\"?>\\n<!-- a page -->\\n<!DOCTYPE html>\\n<html><p>a page</p></html>'",
         "XML is sent as text/html",
     ),
+    "a kept page with the time": Mistake(
+        "request.keep = 60\nreturn f'<p>{datetime.now(UTC)}'",
+        "request.keep = 60\nreturn f'<p>{context.made.time()}'",
+        "request.keep = 60 promises a page of the database alone",
+    ),
+    "a token in the log": Mistake(
+        "token = title\nlogging.getLogger('site').info(f'a login by {token}')",
+        "token = title\nlogging.getLogger('site').info(f'a login by {len(token)} letters')",
+        "writes each field into the log, also a password or the token of a form",
+    ),
+    "a cookie for scripts": Mistake(
+        "response.set_cookie('session_id', secrets.token_hex())",
+        "response.set_cookie('author', 16 * 'a')\n"
+        "response.set_cookie('session_id', secrets.token_hex(), httponly=True)",
+        "each script of a page can read the cookie 'session_id'",
+        "context, request, response, title: str",
+    ),
+    "a text that is escaped": Mistake(
+        "response.content_type = 'text/plain'\nreturn escape('R&D')",
+        "response.content_type = 'text/plain'\nreturn 'R&D; <b>&amp;</b>'",
+        "the text was escaped as HTML",
+        "context, request, response, title: str",
+    ),
     "a page by a header": Mistake(
         "response.cache_control.public = True\n"
         "if 'de' in request.headers.get('Accept-Language', ''):\n    return '<p>Ja'",
