@@ -37,7 +37,8 @@ FORM = "application/x-www-form-urlencoded"
 SITE = '''
 from __future__ import annotations
 import asyncio, copy, hashlib, locale, logging, random, secrets, shutil, sqlite3, subprocess, threading
-from datetime import datetime
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
 from email.mime.text import MIMEText
@@ -46,6 +47,7 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from threading import Timer
+from types import SimpleNamespace
 from markupsafe import Markup
 from persistent import Persistent
 from persistent.list import PersistentList
@@ -77,6 +79,7 @@ class Counted(Base):
     __mapper_args__ = {"version_id_col": version}
 
 class Note(Persistent):
+    stars: int
     def __init__(self, title):
         self.__parent__, self.__name__, self.title = None, title, title
 
@@ -563,7 +566,7 @@ MISTAKES: dict[str, Mistake] = {
     "the page of one visitor": Mistake(
         "response.headers['Cache-Control'] = 'public, max-age=60'\nreturn f'<p>{request.principal}'",
         "response.headers['Cache-Control'] = 'private, max-age=60'\nreturn f'<p>{request.principal}'",
-        "caches may keep this page, which is for a visitor who is logged in, for others",
+        "caches may keep this page for others, and it is for a visitor who is logged in",
         "context, request, response, title: str",
     ),
     "a whole form in the log": Mistake(
@@ -652,6 +655,85 @@ MISTAKES: dict[str, Mistake] = {
         "if request.headers.get('X-Remote-User') == 'ann':\n    context.title = title",
         "if request.principal == 'ann' or request.headers.get('X-Requested-With'):\n    context.title = title",
         "request.headers.get('X-Remote-User') is what a visitor can send, too",
+    ),
+    "an attribute of the session": Mistake(
+        "request.session.user = title",
+        "request.session['user'] = title",
+        "request.session.user = title sets an attribute of a mapping, and nothing keeps or sends it",
+    ),
+    "a text for a number": Mistake(
+        "context.count = title", "context.count = len(title)", "Site.count is stored as a text, and its type is int"
+    ),
+    "a text for a number of a class": Mistake(
+        "context['a'] = note = Note('a')\nnote.stars = title",
+        "context['a'] = note = Note('a')\nnote.stars = len(title)\nnote.text = title",
+        "Note.stars is stored as a text, and its type is int",
+    ),
+    "a local time": Mistake(
+        "context.made = datetime.now()", "context.made = datetime.now(UTC)", "datetime.now() has no zone"
+    ),
+    "None in a page": Mistake(
+        "context.subtitle = None\nreturn f'<p>{context.subtitle}</p>'",
+        "context.subtitle = None\nreturn f'<p>{context.subtitle or str()}</p>'",
+        "the page shows None, which is the value of subtitle",
+    ),
+    "a list in a page": Mistake(
+        "return Markup('<p>{}</p>').format(str([title]))",
+        "return Markup('<pre>{}</pre>').format(str([title]))",
+        "as Python writes it",
+    ),
+    "a feed as a page": Mistake(
+        "return '<?xml version=\"1.0\"?>\\n<rss><channel></channel></rss>'",
+        "return '<?xml version=\"1.0\"?>\\n<!-- a page -->\\n<!DOCTYPE html>\\n<html><p>a page</p></html>'",
+        "XML is sent as text/html",
+    ),
+    "a kept page with the time": Mistake(
+        "request.keep = 60\nreturn f'<p>{datetime.now(UTC)}'",
+        "request.keep = 60\nreturn f'<p>{context.made.time()}'",
+        "request.keep = 60 promises a page of the database alone",
+    ),
+    "a token in the log": Mistake(
+        "token = title\nlogging.getLogger('site').info(f'a login by {token}')",
+        "token = title\nlogging.getLogger('site').info(f'a login by {len(token)} letters')",
+        "writes each field into the log, also a password or the token of a form",
+    ),
+    "a cookie for scripts": Mistake(
+        "response.set_cookie('session_id', secrets.token_hex())",
+        "response.set_cookie('author', 16 * 'a')\n"
+        "response.set_cookie('session_id', secrets.token_hex(), httponly=True)",
+        "each script of a page can read the cookie 'session_id'",
+        "context, request, response, title: str",
+    ),
+    "a text that is escaped": Mistake(
+        "response.content_type = 'text/plain'\nreturn escape('R&D')",
+        "response.content_type = 'text/plain'\nreturn 'R&D; <b>&amp;</b>'",
+        "the text was escaped as HTML",
+        "context, request, response, title: str",
+    ),
+    "a page by a header": Mistake(
+        "response.cache_control.public = True\n"
+        "if 'de' in request.headers.get('Accept-Language', ''):\n    return '<p>Ja'",
+        "response.cache_control.public = True\nresponse.vary = ['Accept-Language']\n"
+        "if 'de' in request.headers.get('Accept-Language', ''):\n    return '<p>Ja'",
+        "or who has sent this header",
+        "context, request, response, title: str",
+    ),
+    "a header that nothing knows": Mistake(
+        "response.headers['Cache-Contol'] = 'no-store'",
+        "response.headers['Cache-Control'] = 'no-store'\nresponse.headers['X-Version'] = '1'",
+        "no browser and no cache knows the header 'Cache-Contol'. Did you mean 'Cache-Control'?",
+        "context, request, response, title: str",
+    ),
+    "a task of a queue": Mistake(
+        "context.title = title\nSimpleNamespace(delay=len).delay(title)",
+        "context.title = title\nrequest.after_commit(SimpleNamespace(delay=len).delay, title)",
+        "sends it before the changes are stored",
+    ),
+    "a job whose error nobody sees": Mistake(
+        "pool = ThreadPoolExecutor(1)\npool.submit(len, title)",
+        "pool = ThreadPoolExecutor(1)\ncontext.count = pool.submit(len, title).result()\n"
+        "request.after_commit(pool.submit, len, title)",
+        "pool.submit(len, title) drops the future that it returns",
     ),
     "a form with PATCH, into a mapping": Mistake(
         "context.content = PersistentMapping()\ncontext.content.update(changes.model_dump())",

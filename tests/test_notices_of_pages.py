@@ -830,6 +830,18 @@ def test_a_new_value_that_is_dropped(line: str, is_told: bool) -> None:
 @pytest.mark.parametrize(
     ("lines", "is_told"),
     [
+        ("if request.headers.get('Accept-Langauge') == 'de':\n    return request.headers['Referrer']", True),
+        ("requests.post('https://example.com/pay', json=data)", True),
+        ("urllib.request.urlopen(address, data=body)", True),
+        ("answer = requests.post('https://example.com/pay', json=data)", False),
+        ("urlopen(address)", False),
+        ("requests.get(address, timeout=5)", False),
+        ("response.cache_control.max_age = 60\nname = request.cookies.get('name')", True),
+        ("response.cache_control.max_age = 60\nold = request.headers.get('If-None-Match')", False),
+        ("response.cache_control.max_age = 0\nname = request.path", False),
+        ("class Task(Base):\n    made = mapped_column(default=datetime.utcnow)", True),
+        ("class Task(Base):\n    made = mapped_column(default=lambda: datetime.now(UTC))", False),
+        ("now = datetime.now()\nreturn f'<p>{now:%H:%M}'", False),
         ("tags = dict(notes)\ntags['a'] = 1", True),
         ("tags = sorted(notes)\ntags.append('a')\ntags.clear()", True),
         ("tags = list(notes)\ntags.append('a')\nreturn tags", False),
@@ -954,6 +966,30 @@ def test_slips_and_what_looks_like_them(lines: str, is_told: bool) -> None:
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
     found += [told for node in nodes for told in slips_in(node, used)]
     assert len(found) == is_told, found
+
+
+@pytest.mark.parametrize(
+    "name", ["Retry-After-Ms", "Access-Control-Allow-Methods", "Accept-Patch", "Sec-Fetch-Site"]
+)
+def test_the_name_of_a_header_that_has_a_meaning_of_its_own(name: str) -> None:
+    assert [*slips_in(ast.parse(f"response.headers[{name!r}]", mode="eval").body, ())] == []
+
+
+@pytest.mark.parametrize(
+    ("parameter", "is_told"),
+    [
+        ("size: int = '10'", True),
+        ("tags: list[str] = 'a'", True),
+        ("size: int = 10, word: str = 'a'", False),
+        ("size: int | str = 'all', tags: list = []", False),
+    ],
+)
+def test_a_default_of_another_type(parameter: str, is_told: bool) -> None:
+    tree = ast.parse(f"@view(name='a')\ndef view(context, request, {parameter}):\n    return ''")
+    vars(tree)["lineno"] = 1
+    nodes, names = [*ast.walk(tree)], names_in(tree, publish, dict)
+    found = [told for rule in RULES["source"] for _, told in slips_of_rule(rule, nodes, names, ast.unparse)]
+    assert len(found) == is_told and all("only what is sent is converted" in told for told in found), found
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,43 @@ def at(hours: int) -> Any:
     return lambda request: request.sql.add(Meeting(at=when, zoned=when))
 
 
+def with_its_own_session(*names: str) -> Any:
+    """Add a book by a session that the view makes, and call its methods."""
+
+    def work(request: Any) -> None:
+        session = Session(create_engine(request.sql.get_bind().engine.url))
+        session.add(Book(title="a", facts={}, told={}))
+        for name in names:
+            getattr(session, name)()
+        session.close()
+
+    return work
+
+
+def detached(change: bool) -> Any:
+    def work(request: Any) -> None:
+        one = book(request)
+        request.sql.expunge(one)
+        if change:
+            one.title = "x"
+
+    return work
+
+
+def moves_a_new_book(request: Any) -> None:
+    new = Book(title="a", facts={}, told={})
+    with Session(create_engine("sqlite://")) as session:
+        session.add(new)
+        session.expunge(new)
+    request.sql.add(new)
+
+
 LOST: dict[str, tuple[Any, str]] = {
+    "a session that is not committed": (
+        with_its_own_session(),
+        f"Book was changed or added, and left its session in {__file__}, line ",
+    ),
+    "a row that left its session": (detached(change=True), "Book was changed or added, and left its session in"),
     "an attribute without a column": (
         lambda r: setattr(book(r), "priority", 3),
         "Book.priority was set, and has no",
@@ -140,6 +176,9 @@ LOST: dict[str, tuple[Any, str]] = {
     "a default that is made once": (lambda r: r.sql.add(Visit()), "the default of visits.at is the time of"),
 }
 STORED: dict[str, Any] = {
+    "a session that is taken back": with_its_own_session("rollback"),
+    "a row that is only shown": detached(change=False),
+    "a new row for another session": moves_a_new_book,
     "a column": lambda r: setattr(book(r), "title", "x"),
     "a time of UTC": at(0),
     "UPDATE of a row": lambda r: r.sql.execute(update(Book).where(Book.id == 3).values(title="x")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +268,22 @@ def reads(next: Handler) -> Offers:
 
 def test_a_pipeline_that_commits_nothing_has_it_not() -> None:
     assert ask(Pipeline(zodb(uri="memory://after"), errors(), reads(), answered(fine)), "/").text == "stored"
+
+
+def test_the_error_of_a_job_in_a_pool_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Its future is in no one's hands."""
+
+    def work(name: str) -> int:
+        return len(name) // (name != "wrong")
+
+    def view(request: Any, response: Response) -> None:
+        request.after_commit(pool.submit, work, "right")
+        request.after_commit(pool.submit, work, "wrong")
+        fine(request, response)
+
+    with ThreadPoolExecutor(1) as pool:
+        app = Pipeline(retry(delay=0), zodb(uri="memory://jobs"), errors(), transaction(), answered(view))
+        assert ask(app).text == "stored"
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "after the commit" in record.getMessage() and "ZeroDivisionError" in record.getMessage()
+    assert f"{__file__}\", line " in str(record.exc_text)

@@ -165,3 +165,25 @@ def test_an_ini_of_another_encoding(
 )
 def test_a_view_for_all_objects_is_one_for_each(kind: object, wanted: object, is_for: bool) -> None:
     assert Row(kind, "", "", "", "", "").is_for(wanted) is is_for
+
+
+@pytest.mark.parametrize(
+    ("section", "more", "is_told"),
+    [
+        ("filter:compress", "", True),
+        ("filter:compress", "[app:other]\nuse = config:site.ini#compress\n", False),
+        ("app:compress", "", False),
+    ],
+)
+def test_a_filter_of_another_ini_that_no_pipeline_names(
+    section: str, more: str, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An app of it may be served by itself."""
+    (tmp_path / "other_views.py").write_text(BEGIN)
+    text = INI.replace("MODULE", "other_views")
+    (tmp_path / "site.ini").write_text(f"{text}\n[{section}]\nuse = egg:wsgi-pipeline#compress\n")
+    (tmp_path / "development.ini").write_text(f"[app:main]\nuse = config:site.ini\n\n{more}")
+    main(["check", str(tmp_path / "development.ini")])
+    said = capsys.readouterr().out
+    assert (f"no pipeline uses [{section}]" in said) is is_told, said
+    assert ("site.ini, section [filter:compress], line " in said) is is_told

@@ -87,7 +87,9 @@ def call_if_stored(is_stored: bool, request: TransactionRequest, function: Calla
     """Call a function that was given to ``after_commit``."""
     if is_stored:
         try:
-            function(*args)
+            done = function(*args)
+            if hasattr(done, "add_done_callback"):  # a future, whose error is seen here alone of a job
+                done.add_done_callback(lambda job: call_if_stored(True, request, job.result, ()))
         except Exception as error:
             request.failed_after_commit = error
             log_failure(request, error, f"after the commit, in {function!r:.200}")

@@ -59,7 +59,7 @@ def begin_to_notice(request: Any) -> None:
         if "sqlalchemy.orm" in sys.modules and not _listening:
             _listening.append(resolve("pipeline.explaining.notices_of_sql:listen")())
         for here in _listening:
-            here.wanted = True
+            here.wanted, here.left = True, ()
     except Exception:
         log.exception("%s: the notices could not be found out", request.path_info_safe)
 
@@ -97,6 +97,8 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
             yield f"{place_of(view.function)}: {notice}"
     elif request.views is not None and response.blocks == () and response.status_line is OK:
         yield NOTICES["no answer"]
+    if _listening and request.method not in SAFE_METHODS:
+        yield from resolve("pipeline.explaining.notices_of_sql:of_left")()
     for session in sessions_of(request):
         yield from session.info.get("pipeline.notices", ())
         dropped = session.info.get("pipeline.dropped")
@@ -259,6 +261,11 @@ def misnamed(request: Any, connection: Any) -> Iterator[str]:
         before = storage.loadBefore(oid, last)
         state: Any = connection._reader.getState(before[0]) if before and values else None
         known = {name for name in state if isinstance(name, str)} if isinstance(state, dict) else set()
+        said = {name: getattr(one, "__name__", one) for name, one in getattr(kind, "__annotations__", {}).items()}
+        said |= {name: type(state[name]).__name__ for name in known if state[name] is not None}
+        for name, one in values.items():
+            if type(one) is str and said.get(name) in ("int", "float", "Decimal", "date", "datetime"):
+                yield NOTICES["a text of another type"].format(kind=kind.__qualname__, name=name, type=said[name])
         for name in values.keys() - known if known else ():
             near = next((one for one in get_close_matches(name, known, 1, 0.85) if not hasattr(kind, name)), name)
             if not (name.startswith(near) or near.startswith(name)):
@@ -266,9 +273,8 @@ def misnamed(request: Any, connection: Any) -> Iterator[str]:
         parent: Any = getattr(obj, "__parent__", None)
         name = getattr(obj, "__name__", None)
         if name and hasattr(parent, "items") and not has_item(request, parent, name):
-            place = next((key for key, one in islice(parent.items(), MOST_OBJECTS) if one is obj), None)
-            words = {"kind": kind.__qualname__, "name": name, "place": place}
-            yield from () if place is None else [NOTICES["another name than its own"].format(**words)]
+            for place in [key for key, one in islice(parent.items(), MOST_OBJECTS) if one is obj][:1]:
+                yield NOTICES["another name than its own"].format(kind=kind.__qualname__, name=name, place=place)
 
 
 def differing(before: Any, now: Any) -> Iterator[str]:

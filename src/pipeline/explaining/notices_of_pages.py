@@ -140,6 +140,9 @@ def of_page(request: Any, body: bytes, response: Response, function: Any) -> Ite
         asked = dict(parse_qsl(query))
         if names := ", ".join(sorted(asked.keys() - dict(parse_qsl(unescape(link), True)).keys())):
             yield NOTICES["a link that forgets"].format(link=link, names=names)
+    for name, value in getattr(request.context, "__dict__", {}).items() if ">None<" in text else ():
+        if value is None and name[0] != "_":
+            yield NOTICES["None on a page"].format(name=name)
     before, has_select = _before.get(function, ("", False))
     if not is_as_before(text, before):
         found, has_select = of_text(text), "<select" in text

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from datetime import date, datetime
 from difflib import get_close_matches
+from traceback import walk_stack
 from typing import Any
 
 from sqlalchemy import JSON, DateTime, Engine, Integer, Numeric, PickleType, event, inspect, select
@@ -45,6 +46,8 @@ class Here(threading.local):
 
     wanted = False
     """True while it is at work for a request whose notices are wanted."""
+    left: tuple[tuple[Any, Any, str], ...] = ()
+    """The objects that have left a session by a line of the site, each with its key and that line."""
 
 
 here = Here()
@@ -55,6 +58,8 @@ def listen() -> Here:
     event.listen(Session, "loaded_as_persistent", keep)
     event.listen(Session, "pending_to_persistent", keep)
     event.listen(Session, "before_commit", note_objects)
+    event.listen(Session, "pending_to_transient", note_left)
+    event.listen(Session, "persistent_to_detached", note_left)
     event.listen(Session, "after_rollback", note_rollback)
     event.listen(Engine, "after_cursor_execute", note_statement)
     return here
@@ -91,18 +96,31 @@ def note_rollback(session: Any) -> None:
 
 def place() -> str:
     """Return " in FILE, line N" of the line of the site that is being executed, or ""."""
-    frame = sys._getframe(1)
-    while frame is not None and not is_of_the_site(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
-    return "" if frame is None else f" in {frame.f_code.co_filename}, line {frame.f_lineno}"
+    lines = ((frame.f_code.co_filename, line) for frame, line in walk_stack(sys._getframe(1)))
+    return next((f" in {file}, line {line}" for file, line in lines if is_of_the_site(file)), "")
 
 
 def keep(session: Any, obj: Any) -> None:
     """Keep an object until COMMIT. The session itself only keeps those of which it knows a change."""
     if isinstance(session, RequestSession) and here.wanted:
-        objects = session.info.setdefault(OBJECTS, [])
-        if len(objects) < MOST_OBJECTS:
-            objects.append(obj)
+        session.info.setdefault(OBJECTS, deque(maxlen=MOST_OBJECTS)).append(obj)
+
+
+def note_left(session: Any, obj: Any) -> None:
+    """Note an object that leaves its session by a line of the site, and by no rollback."""
+    frame, names = sys._getframe(1), set[str]()
+    while here.wanted and frame.f_back and frame.f_globals.get("__name__", "").startswith("sqlalchemy."):
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    if here.wanted and "rollback" not in names and is_of_the_site(frame.f_code.co_filename):
+        here.left = (*here.left[-MOST_OBJECTS:], (obj, inspect(obj).key, place()))
+
+
+def of_left() -> Iterator[str]:
+    """Yield the objects of this thread that have left their session with changes, or were changed behind it."""
+    for state, key, line in ((inspect(obj), key, line) for obj, key, line in here.left):
+        if state.session is None and state.key is key and (key is None or state.modified):
+            yield TEXTS["left before it was stored"].format(kind=state.class_.__qualname__, place=line)
 
 
 def note_objects(session: Any) -> None:
@@ -151,8 +169,7 @@ def strange(obj: Any) -> Iterator[str]:
         if isinstance(value, str) and len(value) > longest:
             yield TEXTS["a text that does not fit"].format(name=shown, kind=kind)
         if not name.startswith("_") and name not in known and not hasattr(type(obj), name):
-            near = get_close_matches(name, known, 1, 0.7)
-            guess = f" Did you mean {near[0]}?" if near else ""
+            guess = "".join(f" Did you mean {near}?" for near in get_close_matches(name, known, 1, 0.7))
             yield f"{shown} was set, and has no column: it is not stored.{guess}"
 
 
@@ -162,9 +179,7 @@ def changed_in_place(session: Any, mapper: Any, objects: list[Any]) -> Iterator[
     for attribute in mapper.column_attrs if len(key) == 1 else ():
         column, name = attribute.columns[0], attribute.key
         if isinstance(column.type, (JSON, PickleType)):
-            states = [inspect(obj) for obj in objects]
-            states = [one for one in states if one.persistent and is_untold(one, name)]
-            values = {one.identity[0]: one.dict[name] for one in states}
+            values = {one.identity[0]: one.dict[name] for one in map(inspect, objects) if is_untold(one, name)}
             stored = select(key[0], column).where(key[0].in_(values)) if values else None
             for row in () if stored is None else session.connection().execute(stored):
                 if values[row[0]] != row[1]:
@@ -172,7 +187,7 @@ def changed_in_place(session: Any, mapper: Any, objects: list[Any]) -> Iterator[
 
 
 def is_untold(state: Any, name: str) -> bool:
-    """Return whether an attribute has a value that can change without its session being told."""
+    """Return whether an attribute of a stored object has a value that can change without its session being told."""
     value = state.dict.get(name)
     is_plain = isinstance(value, (dict, list, set)) and not isinstance(value, Mutable)
-    return is_plain and name not in state.committed_state
+    return is_plain and state.persistent and name not in state.committed_state

@@ -10,8 +10,11 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any
+
+import webob
 
 from pipeline.between import parsed
 from pipeline.explaining.remedies import NOTICES, RULES
@@ -22,6 +25,8 @@ TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum",
 READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
 WORD = re.compile(r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|CACHED|EMPTY|RACED|SENT|SEVERAL|UNSENT|ZERO)\b")
 """The words in patterns that stand for names, which differ by view and request."""
+HEADERS = {*RULES["header"], *(name.replace("_", "-") for name in (*dir(webob.Request), *dir(webob.Response)))}
+"""The names of headers that have a meaning: WebOb has an attribute for nearly each of them."""
 HARMLESS = re.compile(r"request\.(?:absolute_url|flash|sql)\b")
 """Pattern of the methods of a request that do nothing outside of the database."""
 MAYBE = (ast.BoolOp, ast.For, ast.If, ast.IfExp, ast.Raise, ast.Try, ast.While, ast.With, ast.comprehension)
@@ -87,8 +92,7 @@ def fields_of(function: Any, name: str) -> Mapping[str, Any]:
     """Return the fields of a parameter of a view, if it is a model of pydantic."""
     kind = function.__annotations__.get(name)
     kind = function.__globals__.get(kind) if isinstance(kind, str) else kind
-    fields: Mapping[str, Any] = getattr(kind, "model_fields", {})
-    return fields
+    return dict(getattr(kind, "model_fields", {}))
 
 
 @lru_cache(maxsize=1_000)
@@ -176,6 +180,11 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             yield f"{ast.unparse(target)} is set to {ast.unparse(value)}: the sign stands behind =. Write it before"
         case ast.Expr(ast.Compare() | ast.Attribute()):
             yield f"{ast.unparse(node)} has no effect. Assign by =, assign the result, or call the method by ()"
+        case (
+            ast.Subscript(ast.Attribute(attr="headers"), ast.Constant(str(name)))
+            | ast.Call(ast.Attribute(ast.Attribute(attr="headers"), "get"), [ast.Constant(str(name)), *_])
+        ) if name.lower() not in HEADERS and (near := get_close_matches(name.lower(), HEADERS, 1, 0.9)):
+            yield f"no browser and no cache knows the header {name!r}. Did you mean {near[0].title()!r}?"
         case ast.Assign([ast.Name(name)], ast.Call(ast.Name(kind))) if kind[0].isupper() and name not in used:
             yield f"{name} = {kind}(...) makes an object that nothing uses: it is neither stored nor sent"
         case ast.For(

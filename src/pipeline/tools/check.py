@@ -117,6 +117,10 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     for given, near in unread(chains, re.findall(r"(?m)^(\w++)[ \t]*+[=:]", text_of(path, "DEFAULT"))):
         findings.append(Finding.of("unread variable", place_of_variable(path, given), name=given, near=near))
     findings += of_sections(path) if name is None else ()
+    steps = [step for chain in chains for step in chain.steps]
+    files = {path, *(Path(step.where.partition(", section ")[0]) for step in steps if step.where)}
+    for other in sorted(files - {path}) if name is None else ():
+        findings += [one for one in of_sections(other, files - {other}) if ", section [filter:" in one.where]
     findings += of_indented(path)
     if chains:
         findings += of_switches(path, parse_variables(words))
@@ -146,13 +150,14 @@ def _words(path: Path, section: str) -> set[str]:
     return {word.partition("#")[2] or word for word in " ".join(lines).replace(",", " ").split()}
 
 
-def of_sections(path: Path) -> Iterator[Finding]:
-    """Yield the sections of an ini that no pipeline uses."""
+def of_sections(path: Path, others: Iterable[Path] = ()) -> Iterator[Finding]:
+    """Yield the sections of an ini that no pipeline uses, and that no other ini names."""
     sections = sections_of(str(path))
     kinds = ("app", "application", "filter", "filter-app", "pipeline", "composite", "composit")
     ours = {section: section.partition(":") for section in sections if section.partition(":")[0] in kinds}
     names = {section: name.strip() or "main" for section, (_, _, name) in ours.items()}
     reached, more = set[str](), {"main", *starts(path)}
+    more |= {word for other in others for section in sections_of(str(other)) for word in _words(other, section)}
     while not more <= reached:
         reached |= more
         more = {word for section, name in names.items() if name in reached for word in _words(path, section)}
