@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from pickletools import genops
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ZODB.blob import copyTransactionsFromTo
 from ZODB.DemoStorage import DemoStorage
@@ -32,14 +32,9 @@ from pipeline.database.places import files_of, loggable_uri
 from pipeline.database.storages import RELSTORAGE, open_to_read
 from pipeline.database.stored import comparable
 from pipeline.interfaces import ConfigurationError
-from pipeline.options import on_demand
 from pipeline.paste import Step
 from pipeline.staging.runs import point, running
-
-if TYPE_CHECKING:
-    from pipeline.staging.sql_copies import SqlCopies
-else:  # it needs SQLAlchemy
-    SqlCopies = on_demand("pipeline.staging.sql_copies:SqlCopies")
+from pipeline.staging.sql_copies import SqlCopies
 
 
 class Stored(NamedTuple):
@@ -72,7 +67,7 @@ class Copies:
         """The file that an element of the site writes to, by the path that the ini names."""
         self.data: dict[Path, dict[str, bytes]] = {}
         """Those of elements that provide a database, each with what is in it before each run."""
-        self.sql: Any = SqlCopies(self.directory)
+        self.sql = SqlCopies(self.directory)
         self.is_frozen = False
         self.left: Path | None = None
         """The directory in which a process that ends leaves what it has stored, for another one to look at."""
