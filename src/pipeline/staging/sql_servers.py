@@ -78,7 +78,6 @@ class ServerCopy:
         self.copy, self.frozen = f"{PREFIX}{token}_copy", f"{PREFIX}{token}_frozen"
         shown = f"{dialect.name}://{options.get('host', '')}/{options.get(self.word, '')}"
         self.original, self.look = self.engine(None), self.engine(self.copy)
-        self.is_made = False
         self.control: Connection | None = None
         """A connection to ``frozen``. It stays open, since one that ends would be in the way for a moment."""
         self.known: Any = None
@@ -95,14 +94,13 @@ class ServerCopy:
                     named = ", ".join(f"{kind} {name}" for kind, name in bound)
                     raise ConfigurationError(f"a copy would still write to the original, or elsewhere: {named}")
                 self.make(connection)
-        except (DBAPIError, ConfigurationError) as error:
-            self.drop()
+        except BaseException as error:
+            with suppress(DBAPIError):
+                self.drop()
+            if not isinstance(error, (DBAPIError, ConfigurationError)):
+                raise
             what = str(getattr(error, "orig", error)).strip()
             raise ConfigurationError(f"{shown} cannot be copied, so it is not opened: {self.cause(what)}") from None
-        except BaseException:
-            self.drop()
-            raise
-        self.is_made = True
 
     def ask(self, connection: Connection, key: str, *places: object, **names: object) -> Any:
         """Execute one of the statements of the server, or several. Return the result of the last one."""
@@ -129,10 +127,7 @@ class ServerCopy:
         options = dict(self.options)
         if database is not None:
             options[self.word] = database
-
-        def connect() -> Any:
-            return self.driver.connect(*self.arguments, **options)
-
+        connect = partial(self.driver.connect, *self.arguments, **options)
         return create_engine(self.url, creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
@@ -257,14 +252,10 @@ class ServerCopy:
     def drop(self) -> None:
         """Remove what was made."""
         self.close_control()
-        try:
-            with self.original.connect() as connection:
-                for database in (self.copy, self.frozen):
-                    self.end_others(connection, database)
-                    run(connection, f"DROP DATABASE IF EXISTS {database}")
-        except DBAPIError:
-            if self.is_made:
-                raise
+        with self.original.connect() as connection:
+            for database in (self.copy, self.frozen):
+                self.end_others(connection, database)
+                run(connection, f"DROP DATABASE IF EXISTS {database}")
 
 
 class PostgreSQL(ServerCopy):
