@@ -222,10 +222,8 @@ def transactions_of(storage: Any) -> Iterator[Any]:
 
 
 def content(path: Path) -> dict[str, bytes]:
-    """Return what is in a file, by "", or in the files of a directory, by their names."""
-    if path.is_file():
-        return {"": path.read_bytes()}
-    return {str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()}
+    """Return what is in a file, by ".", or in the files of a directory, by their names."""
+    return {str(one.relative_to(path)): one.read_bytes() for one in (path, *path.rglob("*")) if one.is_file()}
 
 
 def restore(path: Path, image: Mapping[str, bytes]) -> None:
@@ -236,7 +234,7 @@ def restore(path: Path, image: Mapping[str, bytes]) -> None:
     else:
         path.unlink(missing_ok=True)
     for name, data in image.items():
-        file = path / name if name else path
+        file = path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
 
