@@ -105,7 +105,8 @@ def reached(event: str, arguments: tuple[Any, ...]) -> list[str]:
 def effect(event: str, arguments: tuple[Any, ...]) -> str:
     """Return what an event reaches outside of the process: host:port, a program, a file, or the event itself; or ""
     if it reaches nothing."""
-    first = arguments[0] if arguments else ""
+    first, last = (arguments[0], arguments[-1]) if arguments else ("", 0)
+    is_path = isinstance(first, (str, bytes, os.PathLike))
     if event in EVENTS["look_ups"]:
         host = os.fsdecode(first or "") if isinstance(first, (str, bytes, type(None))) else str(first[0])
         is_address = ":" in host or not host.strip("0123456789.")
@@ -115,26 +116,16 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) and len(address) > 1 else str(address)
     if event in EVENTS["by_name"]:
         return os.fsdecode(first)
-    file = file_of(event, first, arguments[-1] if arguments else None)
-    return f"{event} {first}".strip() if file is None else file
-
-
-def file_of(event: str, path: Any, last: Any) -> str | None:
-    """Return the file that an event reaches, "" if it reads it or the file has no name, or None for other events.
-
-    last  flags of an opened file, or the descriptor of the directory that the path is relative to
-    """
-    is_path = isinstance(path, (str, bytes, os.PathLike))
-    if event == "open":
-        file = os.path.abspath(os.fsdecode(path)) if is_path and last & WRITES else ""
+    if event == "open":  # the last argument has the flags
+        file = os.path.abspath(os.fsdecode(first)) if is_path and last & WRITES else ""
         return "" if file == os.devnull or os.path.isdir(file) else file  # a temporary file without a name
     if event == "sqlite3.connect":
-        return "" if str(path) in ("", ":memory:") else os.path.abspath(os.fsdecode(path))
+        return "" if str(first) in ("", ":memory:") else os.path.abspath(os.fsdecode(first))
     if not is_path or not event.startswith(("os.", "shutil.")):
-        return None
+        return f"{event} {first}".strip()
     within = last if isinstance(last, int) and event in EVENTS["relative"] else -1
     base = os.readlink(f"/proc/self/fd/{within}") if within >= 0 and Path("/proc/self/fd").exists() else ""
-    return os.path.abspath(os.path.join(base, os.fsdecode(path)))
+    return os.path.abspath(os.path.join(base, os.fsdecode(first)))
 
 
 @contextmanager
