@@ -15,12 +15,13 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from traceback import walk_stack
 from types import FrameType
 from typing import Any, NamedTuple
+from unittest import mock
 
 from ZODB.POSException import ConflictError
 
@@ -220,15 +221,9 @@ def running() -> Run | None:
     return getattr(_local, "run", None)
 
 
-@contextmanager
-def started(run: Run | None) -> Iterator[None]:
+def started(run: Run | None) -> AbstractContextManager[object]:
     """Have a run be that of this thread."""
-    before = running()
-    _local.run = run
-    try:
-        yield
-    finally:
-        _local.run = before
+    return mock.patch.object(_local, "run", run, create=True)
 
 
 def joining(resource: Any) -> Any:
