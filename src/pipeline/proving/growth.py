@@ -50,14 +50,14 @@ class Memory:
     def __init__(self) -> None:
         libraries = (module for module in [*sys.modules.values()] if not is_of_the_site(file_of(module)))
         foreign = {id(one) for module in libraries for one in [*getattr(module, "__dict__", {}).values()]}
-        things = [thing for _, thing in variables() if id(thing) not in foreign]
+        found = [*variables()]
+        things = [thing for *_, thing in found if id(thing) not in foreign]
         self.caches = [one for one in things if isinstance(one, Cached)]
         self.containers = [
             (one, [*one.items()] if isinstance(one, dict) else [*one]) for one in things if type(one) in CONTAINERS
         ]
         """Each with what is in it."""
-        held = (one for _, holder in holders() for one in held_by(holder))
-        self.attributes = [one for one in held if type(one[2]) in PLAIN]
+        self.attributes = [place for _, *place in found if place[0] is not None and type(place[2]) in PLAIN]
         """Holder, name and value of each that is not a thing of its own, such as an engine."""
 
     def put_back(self) -> None:
@@ -181,7 +181,7 @@ def kept(site: Site) -> Counter[str]:
     found = Counter({"the number of threads": threading.active_count(), "the number of temporary files": left})
     if os.path.isdir("/proc/self/fd"):
         found["the number of open files and sockets"] = len(os.listdir("/proc/self/fd"))
-    for where, thing in variables():
+    for where, _, _, thing in variables():
         if isinstance(thing, Cached):
             found[where] = thing.cache_info().currsize
         elif isinstance(thing, CONTAINERS):
@@ -194,40 +194,31 @@ def file_of(module: Any) -> str:
     return getattr(module, "__file__", None) or "<"
 
 
-def holders() -> Iterator[tuple[str, Any]]:
-    """Yield the modules of the site, and the classes, functions and objects in them, by names."""
-    for name, module in list(sys.modules.items()):
-        if is_of_the_site(file_of(module)):
-            yield name, module
-            for key, value in list(vars(module).items()):
-                if getattr(value, "__module__", None) == name:
-                    yield f"{name}.{key}", value
-
-
-def held_by(holder: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Yield what a module, a class, an object or the closure of a function holds: the holder, the name, and the
-    value."""
-    cells = getattr(holder, "__closure__", None) or () if isinstance(holder, FunctionType) else ()
-    yield from ((cell, "cell_contents", cell.cell_contents) for cell in cells if cell != CellType())
-    attributes = list(getattr(holder, "__dict__", {}).items())
-    yield from ((holder, key, value) for key, value in attributes if not key.startswith("__"))
-
-
-def variables() -> Iterator[tuple[str, Any]]:
-    """Yield what the modules of the site hold, by names: variables, attributes, closures and default values."""
-    for where, holder in holders():
-        for owner, key, value in held_by(holder):
-            yield (f"{where}.{key}" if owner is holder else f"the closure of {where}"), value
+def variables() -> Iterator[tuple[str, Any, str, Any]]:
+    """Yield what the modules of the site, and their classes, functions and objects, hold in variables, attributes,
+    closures and default values: the place in words, the holder, the name in it, and the value."""
+    modules = [(name, module) for name, module in [*sys.modules.items()] if is_of_the_site(file_of(module))]
+    inner = [
+        (f"{name}.{key}", one)
+        for name, module in modules
+        for key, one in [*vars(module).items()]
+        if getattr(one, "__module__", None) == name
+    ]
+    for where, holder in (*modules, *inner):
+        attributes = [*getattr(holder, "__dict__", {}).items()]
+        yield from ((f"{where}.{key}", holder, key, one) for key, one in attributes if not key.startswith("__"))
         if isinstance(holder, FunctionType):
+            cells = [cell for cell in holder.__closure__ or () if cell != CellType()]
+            yield from ((f"the closure of {where}", cell, "cell_contents", cell.cell_contents) for cell in cells)
             defaults = (*(holder.__defaults__ or ()), *(holder.__kwdefaults__ or {}).values())
-            yield from ((f"a default value of {where}", value) for value in defaults)
+            yield from ((f"a default value of {where}", None, "", value) for value in defaults)
 
 
 def objects_held() -> Iterator[str]:
     """Yield the variables that hold an object of a connection. One request after the other has the connection."""
     zodb = sys.modules.get("pipeline.database.zodb_pools")
     connections = {*map(id, zodb.idle_connections())} if zodb is not None else set()
-    for where, thing in variables():
+    for where, _, _, thing in variables():
         several = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, deque)) else ()
         for one in (thing, *several):
             jar = one._p_jar if isinstance(one, Persistent) else None
