@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import pairwise, product
@@ -94,9 +94,10 @@ def prove_growth(
             return
         for what in objects_held():
             report.note(line, what, "all requests")
-        for request in for_others(site, asked, cold, users):
+        changing = [*storing(site, asked, users)]
+        for request in for_others(site, asked, cold, changing):
             report.note(line, KEPT, str(request))
-        for request, what in for_each_row(site, requests):
+        for request, what in for_each_row(site, requests, changing) if changing else ():
             report.note(line, what, str(request))
 
 
@@ -109,14 +110,12 @@ def storing(site: Site, requests: Sequence[Asked], users: Sequence[str]) -> Iter
                 break
 
 
-def for_others(
-    site: Site, requests: Sequence[Asked], cold: Memory, users: Sequence[str]
-) -> Iterator[Asked]:
+def for_others(site: Site, requests: Sequence[Asked], cold: Memory, changing: Iterable[Asked]) -> Iterator[Asked]:
     """Yield what a process that has kept nothing answers otherwise from the same state: the one at the begin, and
-    the one after each request that stores something."""
+    the one after each request that changes it."""
     warm = Memory()
     pages = [one for one in requests if one.is_safe]
-    for first in (None, *storing(site, requests, users)):
+    for first in (None, *changing):
         asked = pages if first else requests
         found: set[Asked] = {*asked}
         for _ in range(2):  # a value of chance may be the same twice
@@ -227,24 +226,25 @@ def objects_held() -> Iterator[str]:
                 break
 
 
-def for_each_row(site: Site, requests: Sequence[Asked]) -> Iterator[tuple[Asked, str]]:
+def for_each_row(
+    site: Site, requests: Sequence[Asked], adding: list[Asked]
+) -> Iterator[tuple[Asked, str]]:
     """Yield the pages that need more statements with each thing that is added, or far more steps, with the line."""
-    adding = [*storing(site, requests, ())]
     pages = [one for one in requests if one.method == "GET"]
     site.copies.reset()
     number = 0
     looks: list[dict[Asked, tuple[Counter[str], Counter[Line]]]] = []
-    for _ in range(4 if adding else 0):
+    for _ in range(4):
         looks.append({page: work_of(site, page) for page in pages})
         for request in adding * ROWS:
             number += 1
             site.ask(numbered(request, number))
-    yield from ((adding[-1], what) for what in (broken_invariants(site) if adding else ()))
-    for page, request in product([page for page in pages if adding and len(paged(site, page)) > 1], adding):
+    yield from ((adding[-1], what) for what in broken_invariants(site))
+    for page, request in product([page for page in pages if len(paged(site, page)) > 1], adding):
         more = (numbered(request, number) for number in range(7 * ROWS))
         yield from ((page, what) for what in over_pages(site, page, more))
     site.copies.reset()
-    for page in pages if looks else ():
+    for page in pages:
         statements, lines = zip(*(look[page] for look in looks), strict=True)
         for where in statements[-1]:
             counts = [one[where] for one in statements]
