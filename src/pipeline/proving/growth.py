@@ -226,9 +226,7 @@ def objects_held() -> Iterator[str]:
                 break
 
 
-def for_each_row(
-    site: Site, requests: Sequence[Asked], adding: list[Asked]
-) -> Iterator[tuple[Asked, str]]:
+def for_each_row(site: Site, requests: Sequence[Asked], adding: list[Asked]) -> Iterator[tuple[Asked, str]]:
     """Yield the pages that need more statements with each thing that is added, or far more steps, with the line."""
     pages = [one for one in requests if one.method == "GET"]
     site.copies.reset()

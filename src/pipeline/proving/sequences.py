@@ -225,7 +225,7 @@ class Explorer:
         yield from (f"{said}: {what}" for said in failing(run))
         yield from self.shown(what, run, sent)
         if run.owners and (run.user or "") not in run.owners:
-            yield from filter(None, [is_open(self.site, run.owners, run)])
+            yield from filter(None, [is_open(run.owners, run)])
         if run.hangs or run.is_error:
             return
         yield from broken_invariants(self.site)
