@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import chain as chained
 from itertools import islice, product
 from typing import Any
-from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 from xmlrpc.client import dumps
 
 from webtest import TestResponse
@@ -85,10 +85,13 @@ class Wanted:
 
 
 def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
-    """Return the views, with a request for each."""
-    by_view = {  # several publishers may have one
-        (row[2], kind_name(row[0]), kind_name(row[1]), row[3].function): Wanted(row) for row in rows(site, chains)
-    }
+    """Return the views that a pipeline of the ini can reach, with a request for each."""
+    kinds = [chain.way() for chain in chains]
+    by_view = {}
+    for row in site.views:  # several publishers may have one
+        method = row[2].partition(" ")[0]
+        if method not in UNUSUAL and (not kinds or any(way.takes(method, row[1]) for way in kinds)):
+            by_view[row[2], kind_name(row[0]), kind_name(row[1]), row[3].function] = Wanted(row)
     wanted = list(by_view.values())
     forms: dict[Asked, None] = {}
     for way in dict.fromkeys(ways_of(chains)):
@@ -122,15 +125,6 @@ def note_linked(site: Site, wanted: Sequence[Wanted], pages: dict[str, Run]) -> 
                 one.note(request, run)
                 if "html" in run.header("Content-Type"):
                     pages[request.url] = run
-
-
-def rows(site: Site, chains: Sequence[Chain]) -> Iterator[Row]:
-    """Yield the registrations that need a request of their own, and that a pipeline of the ini can reach."""
-    ways = [chain.way() for chain in chains]
-    for row in site.views:
-        method = row[2].partition(" ")[0]
-        if method not in UNUSUAL and (not ways or any(way.takes(method, row[1]) for way in ways)):
-            yield row
 
 
 def ways_of(chains: Iterable[Chain]) -> Iterator[Asked]:
@@ -208,23 +202,22 @@ def candidates(
     is_read = method in ("GET", "HEAD")
     fields = list(fields_of(view, models, is_read))
     source = "its parameters" if fields else ""
-    if is_read:
-        for url in urls:
-            yield Asked(method, f"{url}?{urlencode(fields)}" if fields else url, b"", way.headers, None, source)
-        return
-    for form in forms:
+    for form in () if is_read else forms:
         path = urlsplit(form.url).path
         if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
             yield form
             yield as_named(form)
             yield from emptied(form)
     is_nested = any(isinstance(value, (dict, list)) for _, value in fields)
-    bodies = [*(bodies_for(view) if not fields else ()), (JSON, dict(fields)) if is_nested else (FORM, fields)]
+    bodies: list[tuple[str, Any]] = [] if is_read or fields else [*bodies_for(view)]
+    bodies.append((JSON, dict(fields)) if is_nested else (FORM, fields))
     for url in urls:
         for kind, sent in bodies:
             made = asked(method, url, sent, kind=kind, source=source)
             made = made._replace(headers=(*made.headers, *way.headers))
             yield made
+        if is_read:
+            continue
         yield as_named(made)
         # the view may need a version, or a name that nothing has
         yield made._replace(headers=(*made.headers, ("If-Match", "*")))
