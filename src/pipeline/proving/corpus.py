@@ -25,7 +25,7 @@ from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
 from pipeline.proving.values import EXAMPLES, FILE, PICTURE, SHAPES, example_for, example_of
 from pipeline.publishing.kinds import CONTAINER, kind_of
-from pipeline.staging.asked import FORM, JSON, MULTIPART, OF_FORM, Asked, asked, links_of, numbered, of_this_site
+from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, asked, links_of, numbered, of_this_site
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 from pipeline.telling.secrets import is_secret
@@ -201,7 +201,6 @@ def candidates(
     urls = [(f"{path.rstrip('/')}/{end}" if end else path) for path in fitting]
     is_read = method in ("GET", "HEAD")
     fields = list(fields_of(view, models, is_read))
-    source = "its parameters" if fields else ""
     for form in () if is_read else forms:
         path = urlsplit(form.url).path
         if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
@@ -213,7 +212,7 @@ def candidates(
     bodies.append((JSON, dict(fields)) if is_nested else (FORM, fields))
     for url in urls:
         for kind, sent in bodies:
-            made = asked(method, url, sent, kind=kind, source=source)
+            made = asked(method, url, sent, kind=kind)
             made = made._replace(headers=(*made.headers, *way.headers))
             yield made
         if is_read:
@@ -311,8 +310,8 @@ def forms_of(origin: str, url: str, run: Run) -> Iterator[Asked]:
                 fields.append((name, FILE if is_file else filled(field, value)))
             if type(field).__name__ == "Hidden" and (is_secret(name) or str(value or ";") in run.cookies):
                 tokens.append(name)
-        source, kind = f"{OF_FORM}{url}", MULTIPART if is_multipart else FORM
-        made = asked(form.method.upper(), path, fields, kind=kind, source=source)._replace(tokens=tuple(tokens))
+        kind = MULTIPART if is_multipart else FORM
+        made = asked(form.method.upper(), path, fields, kind=kind, page=url)._replace(tokens=tuple(tokens))
         yield made.with_headers({"Cookie": run.cookies} if run.cookies and not made.is_safe else {})
 
 

@@ -16,7 +16,7 @@ from pipeline.proving.links import CHANGED, DEAD, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
-from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OF_FORM, OWN, Asked, with_values
+from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OWN, Asked, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 from pipeline.telling.secrets import masked_query
@@ -305,8 +305,7 @@ def steps_from(text: str) -> list[Asked]:
         kind = next((kind for begin, kind in KINDS.items() if body.startswith(begin)), FORM)
         headers = (*OWN, ("Content-Type", kind)) if method not in ("GET", "HEAD") else ()
         sent = body.encode() if kind == FORM else unquote_to_bytes(body)
-        source = f"{OF_FORM}{page}" if page else ""
-        steps.append(Asked(method, url, sent, headers, NOBODY if user == "-" else user, source))
+        steps.append(Asked(method, url, sent, headers, NOBODY if user == "-" else user, page))
     return steps
 
 
