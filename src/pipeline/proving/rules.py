@@ -12,7 +12,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -128,11 +127,7 @@ def failing(run: Run, when: str = "") -> Iterator[str]:
 
 
 RULES: tuple[Rule, ...] = (stored_as_told, all_is_ended, answers)
-
-
-def all_rules() -> tuple[Rule, ...]:
-    """Return the rules of this package, and those that others add."""
-    return (*RULES, *(entry.load() for entry in entry_points(group="wsgi_pipeline.rules")))
+"""The rules of this package."""
 
 
 def differences() -> tuple[str, ...]:
