@@ -21,7 +21,6 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.engine import Connection, Engine
@@ -425,15 +424,11 @@ def quoted(connection: Connection, *names: str | None) -> str:
 def differences(keys: dict[Table, Keys], before: Rows, now: Rows) -> Iterator[tuple[Any, ...]]:
     """Yield each table that differs: its name, the rows that are gone, and those that are new."""
     new_keys = {table: numbered(table, of, before.get(table, []), now.get(table, [])) for table, of in keys.items()}
-    for table in sorted({*before, *now}, key=str):
-        old, new = before.get(table, []), now.get(table, [])
-        if old == new:
-            continue
-        old_rows = Counter(masked(keys.get(table, {}), old, {}))
-        new_rows = Counter(masked(keys.get(table, {}), new, new_keys))
-        gone, added = old_rows - new_rows, new_rows - old_rows
-        if gone or added:
-            yield table[1], tuple(sorted(gone.elements())), tuple(sorted(added.elements()))
+    for table in sorted((one for one in {*before, *now} if before.get(one) != now.get(one)), key=str):
+        old = Counter(masked(keys.get(table, {}), before.get(table, []), {}))
+        new = Counter(masked(keys.get(table, {}), now.get(table, []), new_keys))
+        if old != new:
+            yield table[1], tuple(sorted((old - new).elements())), tuple(sorted((new - old).elements()))
 
 
 def numbered(
@@ -457,7 +452,7 @@ def masked(keys: Keys, rows: list[tuple[Any, ...]], new_keys: dict[Table, dict[i
 
 
 def plain(value: Any, names: dict[int, str]) -> Any:
-    """Return a value of a column. Times and random ids are one word.
+    """Return a value of a column. Times are one word.
 
     names  those of new keys
     """
@@ -465,8 +460,6 @@ def plain(value: Any, names: dict[int, str]) -> Any:
         return names.get(value, value)
     if isinstance(value, (datetime.date, datetime.time)):
         return "TIME"
-    if isinstance(value, UUID):
-        return "UUID"
     if isinstance(value, (memoryview, bytearray)):
         return bytes(value)
     if isinstance(value, (dict, list, set)):
