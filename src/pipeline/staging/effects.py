@@ -12,12 +12,10 @@ import shutil
 import socket
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from traceback import walk_stack
 from typing import Any
@@ -25,9 +23,9 @@ from unittest import mock
 
 from pipeline.options import resolve
 from pipeline.running.auditing import listening
-from pipeline.telling.words import is_of_the_site
+from pipeline.telling.words import is_of_the_site, texts_of
 
-EVENTS = tomllib.loads(resources.files("pipeline.staging").joinpath("events.toml").read_text("utf-8"))
+EVENTS = texts_of(Path(__file__).with_name("events.toml"))
 HARMLESS = tuple(EVENTS["harmless"])
 OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "psycopg", "pymysql", "pg8000", "mysql")
 """Packages whose effects are those of a database."""

@@ -13,12 +13,10 @@ import re
 import secrets
 import shutil
 import subprocess
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +29,9 @@ from pipeline.database.places import without_secrets
 from pipeline.database.sql_errors import code_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.staging.sql_copy import TIME, WORDS, Faults
+from pipeline.telling.words import texts_of
 
-STATEMENTS = tomllib.loads(files("pipeline.staging").joinpath("statements.toml").read_text("utf-8"))
+STATEMENTS = texts_of(Path(__file__).with_name("statements.toml"))
 COLUMNS = """
 SELECT column_name FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table
 AND coalesce(generation_expression, '') = '' ORDER BY ordinal_position
