@@ -16,7 +16,7 @@ from pipeline.proving.links import CHANGED, DEAD, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
-from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OWN, Asked, with_values
+from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, Asked, asked, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 from pipeline.telling.secrets import masked_query
@@ -303,9 +303,9 @@ def steps_from(text: str) -> list[Asked]:
         user, method, url, body, page = (*words, *("-", "")[len(words) - 3 :])
         body = "" if body == "-" else body
         kind = next((kind for begin, kind in KINDS.items() if body.startswith(begin)), FORM)
-        headers = (*OWN, ("Content-Type", kind)) if method not in ("GET", "HEAD") else ()
         sent = body.encode() if kind == FORM else unquote_to_bytes(body)
-        steps.append(Asked(method, url, sent, headers, NOBODY if user == "-" else user, page))
+        made = asked(method, url, kind=kind, user=NOBODY if user == "-" else user, page=page)
+        steps.append(made._replace(body=sent))
     return steps
 
 
