@@ -8,12 +8,11 @@ parameters.
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain as chained
 from itertools import islice, product
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote, unquote, urljoin, urlsplit
 from xmlrpc.client import dumps
 
@@ -25,6 +24,7 @@ from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
 from pipeline.proving.values import EXAMPLES, FILE, PICTURE, SHAPES, example_for, example_of
 from pipeline.publishing.kinds import CONTAINER, kind_of
+from pipeline.publishing.openapi import hints_of
 from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, asked, links_of, numbered, of_this_site
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
@@ -266,10 +266,7 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
     if view.fill is None:
         return
     function = function_of(view)
-    try:
-        hints = typing.get_type_hints(function, include_extras=bool(models))
-    except Exception:  # a name that is only imported for type checkers
-        hints = {}
+    hints = hints_of(function)
     parameters = inspect.signature(function).parameters
     for name in view.fill.names:
         if required and parameters[name].default is not inspect.Parameter.empty:
@@ -280,7 +277,7 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
             value = example_of(model.schema())
             yield from value.items() if model.is_object and isinstance(value, dict) else [(name, value)]
             continue
-        arguments = [one for one in typing.get_args(kind) if one is not type(None)]
+        arguments = [one for one in get_args(kind) if one is not type(None)]
         choice = arguments[0] if arguments else kind
         yield name, choice if isinstance(choice, str) else example_for(choice) or "prove"
 
