@@ -43,7 +43,7 @@ class SqlCopies:
         """Why a database of the site cannot be copied."""
         self.is_frozen = False
         self._copied, self._watched = ExitStack(), ExitStack()
-        """What undoes the copies, and what undoes the watching of their drivers, which comes first."""
+        """Functions that drop the copies, and those that end the watching of their drivers, which come first."""
         self._lock = Lock()
         self._process = os.getpid()
 
