@@ -15,7 +15,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,8 @@ class ServerCopy:
         self.copy, self.frozen = f"{PREFIX}{token}_copy", f"{PREFIX}{token}_frozen"
         shown = f"{dialect.name}://{options.get('host', '')}/{options.get(self.word, '')}"
         self.original, self.look = self.engine(None), self.engine(self.copy)
-        self.control: Connection | None = None
+        self.ends = ExitStack()
+        self.control: Connection
         """A connection to ``frozen``. It stays open, since one that ends would be in the way for a moment."""
         self.known: Any = None
         """The state of its changes that the server has told at the begin of the run."""
@@ -135,7 +136,7 @@ class ServerCopy:
         """Raise ConfigurationError if a statement reaches the original."""
 
     def freeze(self) -> None:
-        self.close_control()
+        self.ends.close()
         with self.look.connect() as connection:
             self.end_others(connection, self.copy)
             self.ask(connection, "empty")
@@ -146,8 +147,8 @@ class ServerCopy:
             self.refill = [] if is_special else list(self.kept(connection, tables))
             self.structure = self.structure_of(connection)
             self.ask(connection, "template")
-        self.control = self.engine(self.frozen).connect()
-        self.known = self.now(self.control)
+        self.control = self.ends.enter_context(self.engine(self.frozen).connect())
+        self.known = self.now()
 
     def kept(self, connection: Connection, tables: Iterable[Table]) -> Iterator[str]:
         """Keep the rows of all tables. Yield the statements that put them back."""
@@ -168,43 +169,41 @@ class ServerCopy:
         """Return what differs when anything but rows has changed."""
         return self.ask(connection, "structure").scalar()
 
-    def now(self, control: Connection) -> Any:
+    def now(self) -> Any:
         """Return what the server tells of its changes, or None if it tells nothing."""
-        row = self.ask(control, "now").first()
+        row = self.ask(self.control, "now").first()
         return None if row is None else row[-1]
 
-    def has_stored(self, control: Connection) -> bool:
+    def has_stored(self) -> bool:
         """Return whether something may have been stored since the begin of the run."""
         if "has_stored" in self.sql:
-            return bool(self.ask(control, "has_stored", self.known).scalar())
-        return self.known is None or self.now(control) != self.known
+            return bool(self.ask(self.control, "has_stored", self.known).scalar())
+        return self.known is None or self.now() != self.known
 
     def reset(self) -> None:
-        if self.control is None:
-            return
         self.end_others(self.control, self.copy)
-        if not self.has_stored(self.control):
+        if not self.has_stored():
             return
         with self.look.connect() as connection:
             is_refilled = bool(self.refill) and self.structure_of(connection) == self.structure
             if is_refilled:
                 self.put_back(connection)
         if not is_refilled:
-            self.make_again(self.control)
-        self.known = self.now(self.control)
+            self.make_again()
+        self.known = self.now()
 
     def put_back(self, connection: Connection) -> None:
         """Put back all rows."""
         for statement in self.refill:
             run(connection, statement)
 
-    def make_again(self, control: Connection) -> None:
+    def make_again(self) -> None:
         """Make the copy again, as it was before each run."""
         raise NotImplementedError
 
     def changed(self) -> tuple[Any, ...]:
         """Return the rows that are gone and those that are new, for each table that differs."""
-        if self.control is None or not self.has_stored(self.control):
+        if not self.has_stored():
             return ()
         with self.look.connect() as connection:
             now = dict(rows_of(connection, in_order(connection)[0]))
@@ -212,7 +211,6 @@ class ServerCopy:
 
     def faults(self, target: Any, has_ended: bool) -> Faults:
         """Return real faults: the server itself reports the conflict, and ends the connection."""
-
         conflict, lost = partial(raised, self.conflict, target), partial(raised, self.lose, target)
         return {"conflict": lost if has_ended else conflict, "error": lost}
 
@@ -241,15 +239,9 @@ class ServerCopy:
             if not others:
                 return
 
-    def close_control(self) -> None:
-        """Close the connection to ``frozen``."""
-        if self.control is not None:
-            self.control.close()
-            self.control = None
-
     def drop(self) -> None:
         """Remove what was made."""
-        self.close_control()
+        self.ends.close()
         with self.original.connect() as connection:
             for database in (self.copy, self.frozen):
                 self.end_others(connection, database)
@@ -290,15 +282,15 @@ class PostgreSQL(ServerCopy):
                 raise ConfigurationError(done.stderr.decode("utf-8", "replace").strip())
 
     def reset(self) -> None:
-        if self.control is not None and self.ask(self.control, "prepared", self.copy).first() is not None:
+        if self.ask(self.control, "prepared", self.copy).first() is not None:
             with self.look.connect() as connection:
                 for (gid,) in self.ask(connection, "prepared", self.copy):
                     run(connection, f"ROLLBACK PREPARED '{gid}'")
         super().reset()
 
-    def make_again(self, control: Connection) -> None:
-        self.end_others(control, self.copy)
-        self.ask(control, "again")
+    def make_again(self) -> None:
+        self.end_others(self.control, self.copy)
+        self.ask(self.control, "again")
 
 
 class MariaDB(ServerCopy):
@@ -351,7 +343,7 @@ class MariaDB(ServerCopy):
         if dict(rows_of(connection, self.rows)) != self.rows:
             super().put_back(connection)
 
-    def make_again(self, control: Connection) -> None:
+    def make_again(self) -> None:
         with self.look.connect() as connection:
             self.create(connection, self.structure)
             super().put_back(connection)
