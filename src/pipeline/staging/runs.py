@@ -74,7 +74,7 @@ class Joined:
     STEPS = ("tpc_begin", "commit", "tpc_vote", "tpc_finish", "tpc_abort", "abort")
 
     def __init__(self, resource: Any, run: Run) -> None:
-        self.__dict__.update(resource=resource, run=run, steps=[])
+        self.__dict__.update(resource=resource, run=run, told=set())
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.resource, name)
@@ -85,11 +85,10 @@ class Joined:
 
     def _step(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
         who = type(self.resource).__name__
-        self.steps.append(f"{name} begun")
+        self.told.add(name)
         if "abort" not in name:  # an abort that fails has let go of its locks
             point(f"{who}.{name}:before")
         result = call(*arguments)
-        self.steps[-1] = name
         if name == "tpc_finish" and getattr(self.resource, "state", "") != "no work":
             self.run.finished.append(who)
         point(f"{who}.{name}:after")
@@ -98,9 +97,8 @@ class Joined:
     @property
     def has_ended(self) -> bool:
         """True if the data manager was told the end of the transaction: an ``abort`` does not end a commit."""
-        told = {step.removesuffix(" begun") for step in self.steps}
-        ends = {"tpc_finish", "tpc_abort"} if "tpc_begin" in told else {"abort", "tpc_abort"}
-        return not told.isdisjoint(ends)
+        ends = {"tpc_finish", "tpc_abort"} if "tpc_begin" in self.told else {"abort", "tpc_abort"}
+        return not ends.isdisjoint(self.told)
 
 
 class Run:
