@@ -42,10 +42,8 @@ class Scheduler:
         self.turn, self.left = next(self.order)
         self.changed = threading.Condition()
         self.ended: set[int] = set()
-        self.passed = [0, 0]
-        """How many points each has passed."""
-        self.blocked_at = [-1, -1]
-        """How many each had passed when it was seen to wait for a lock."""
+        self.blocked: set[int] = set()
+        """Those that were seen to wait for a lock, and have passed no point since then."""
 
     def gate(self, me: int, name: str) -> None:
         """Pass a point of a run, when its turn has come."""
@@ -58,10 +56,10 @@ class Scheduler:
                 if self.left < 0:
                     self.turn, self.left = next(self.order)
                     self.changed.notify_all()
-            while self.turn != me and other not in self.ended and self.blocked_at[other] != self.passed[other]:
+            while self.turn != me and other not in self.ended | self.blocked:
                 if not self.changed.wait(LONGEST_WAIT):
-                    self.blocked_at[other] = self.passed[other]
-            self.passed[me] += 1
+                    self.blocked.add(other)
+            self.blocked.discard(me)
 
     def end(self, me: int) -> None:
         """Note that a request has ended."""
