@@ -130,11 +130,9 @@ def note_linked(site: Site, wanted: Sequence[Wanted], pages: dict[str, Run]) -> 
 def ways_of(chains: Iterable[Chain]) -> Iterator[Asked]:
     """Yield how to reach each end: the conditions of the switches that lead to it, as a path and headers. A
     pipeline without an ini has one way."""
-    if not chains:
-        yield Asked("GET", "/")
-    for chain in chains:
+    for condition in [chain.condition for chain in chains] or [""]:
         path, headers = "/", []
-        for word in chain.condition.replace(",", " ").split():
+        for word in condition.replace(",", " ").split():
             name, equals, value = word.partition("=")
             if name == "path":
                 path = value
