@@ -77,9 +77,11 @@ class Effects:
         files = (frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe()))
         if event in EVENTS["while_importing"] and any(file.startswith("<frozen importlib") for file in files):
             return
-        for name in reached(event, arguments):
+        # a file that takes the name of another one reaches both
+        paths = arguments[event != "os.rename" : 2] if event in EVENTS["two_paths"] else ()
+        for name in [os.path.abspath(os.fsdecode(path)) for path in paths] or [effect(event, arguments)]:
             above = (name, *map(str, Path(name).parents))
-            if self.made.isdisjoint(above) and self.ours.isdisjoint(above):
+            if name and self.made.isdisjoint(above) and self.ours.isdisjoint(above):
                 self.refuse(event, name)
 
     def is_of_database(self) -> bool:
@@ -91,13 +93,6 @@ class Effects:
             if is_of_the_site(frame.f_code.co_filename):
                 return False
         return False
-
-
-def reached(event: str, arguments: tuple[Any, ...]) -> list[str]:
-    """Return all that an event reaches: a file that takes the name of another one reaches both."""
-    if event in EVENTS["two_paths"]:
-        return [os.path.abspath(os.fsdecode(path)) for path in arguments[event != "os.rename" : 2]]
-    return list(filter(None, [effect(event, arguments)]))
 
 
 def effect(event: str, arguments: tuple[Any, ...]) -> str:
