@@ -67,7 +67,7 @@ class SqlCopies:
         copy = self.copy_of(dialect, arguments, options)
         arguments, options = list(arguments), dict(options)  # some versions give each connect the same ones
         copy.redirect(arguments, options)
-        if not CALLS.keys() <= vars(dialect).keys():
+        if getattr(dialect.do_commit, "func", None) != self.call:  # else it is watched already
             for name, called in CALLS.items():
                 call = partial(self.call, getattr(dialect, name), called, copy)
                 self._watched.enter_context(mock.patch.object(dialect, name, call))
