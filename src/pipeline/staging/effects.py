@@ -95,15 +95,20 @@ class Effects:
         return False
 
 
+def looked_up(host: Any) -> str:
+    """Return a name that is looked up, or "" for an address and for this machine."""
+    name = os.fsdecode(host or "") if isinstance(host, (str, bytes, type(None))) else str(host[0])
+    is_address = ":" in name or not name.strip("0123456789.")
+    return "" if is_address or name in ("localhost", socket.gethostname()) else name
+
+
 def effect(event: str, arguments: tuple[Any, ...]) -> str:
     """Return what an event reaches outside of the process: host:port, a program, a file, or the event itself; or ""
     if it reaches nothing."""
     first, last = (arguments[0], arguments[-1]) if arguments else ("", 0)
     is_path = isinstance(first, (str, bytes, os.PathLike))
     if event in EVENTS["look_ups"]:
-        host = os.fsdecode(first or "") if isinstance(first, (str, bytes, type(None))) else str(first[0])
-        is_address = ":" in host or not host.strip("0123456789.")
-        return "" if is_address or host in ("localhost", socket.gethostname()) else host
+        return looked_up(first)
     if event.startswith("socket.") and len(arguments) > 1:
         address = arguments[1]
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) and len(address) > 1 else str(address)
