@@ -189,7 +189,7 @@ def test_an_object_that_a_page_of_a_page_leads_to_has_its_views_tried(proven: Pr
     proof = proven("linked_shop", FURTHER, errors(), forms(), root)
     with proof.loaded():
         assert proof.report.untried == []
-        assert [one.source for one in proof.requests if "note" in one.url] == ["a form of /orders/7"]
+        assert [one.page for one in proof.requests if "note" in one.url] == ["/orders/7"]
 
 
 CODES = """

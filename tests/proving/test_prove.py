@@ -184,7 +184,7 @@ def test_a_corpus_and_a_rule_of_ones_own(ini: Callable[..., str]) -> None:
         if len(record.run.body) > 3:
             yield "the body is long"
 
-    report = prove_site(ini(), corpus=[Asked("GET", "/@@hello?name=you", source="mine")], more=[short])
+    report = prove_site(ini(), corpus=[Asked("GET", "/@@hello?name=you")], more=[short])
     assert {one.what for one in report.found if one.judge == "faults"} == {"the body is long"}
     assert {str(record.run.views[-1])[:19] for record in seen if record.run.views} == {"proving.notes.hello"}
 
@@ -219,7 +219,7 @@ def test_every_view_is_tried(ini: Callable[..., str]) -> None:
     with Proof(ini()).loaded() as proof:
         assert (proof.report.tried, proof.report.views, proof.report.untried) == (20, 20, [])
         added = next(one for one in proof.requests if one.url == "/@@add")
-        assert (added.source, added.body) == ("a form of /", b"text=prove")
+        assert (added.page, added.body) == ("/", b"text=prove")
 
 
 # The command.

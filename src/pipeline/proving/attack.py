@@ -118,7 +118,7 @@ def open_to_others(site: Site, request: Asked, own: Run, users: Sequence[str]) -
     for user in dict.fromkeys((STRANGER, NOBODY, *users)):
         tried, others, who = request._replace(user=user), page._replace(user=user), user or "an anonymous visitor"
         if own.owners and user not in own.owners:
-            yield is_open(site, own.owners, site.afresh(tried)), tried
+            yield is_open(own.owners, site.afresh(tried)), tried
         elif is_shown and user != (own.user or NOBODY) and (is_further or user != STRANGER):
             shown = site.afresh(others)
             has_form = any((one.method, one.url) == request[:2] for one in leading(site, others, shown))

@@ -8,13 +8,12 @@ parameters.
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain as chained
 from itertools import islice, product
-from typing import Any
-from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
+from typing import Any, get_args
+from urllib.parse import quote, unquote, urljoin, urlsplit
 from xmlrpc.client import dumps
 
 from webtest import TestResponse
@@ -25,7 +24,8 @@ from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
 from pipeline.proving.values import EXAMPLES, FILE, PICTURE, SHAPES, example_for, example_of
 from pipeline.publishing.kinds import CONTAINER, kind_of
-from pipeline.staging.asked import FORM, JSON, MULTIPART, OF_FORM, Asked, asked, links_of, numbered, of_this_site
+from pipeline.publishing.openapi import hints_of
+from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, asked, links_of, numbered, of_this_site
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 from pipeline.telling.secrets import is_secret
@@ -85,10 +85,13 @@ class Wanted:
 
 
 def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
-    """Return the views, with a request for each."""
-    by_view = {  # several publishers may have one
-        (row[2], kind_name(row[0]), kind_name(row[1]), row[3].function): Wanted(row) for row in rows(site, chains)
-    }
+    """Return the views that a pipeline of the ini can reach, with a request for each."""
+    kinds = [chain.way() for chain in chains]
+    by_view = {}
+    for row in site.views:  # several publishers may have one
+        method = row[2].partition(" ")[0]
+        if method not in UNUSUAL and (not kinds or any(way.takes(method, row[1]) for way in kinds)):
+            by_view[row[2], kind_name(row[0]), kind_name(row[1]), row[3].function] = Wanted(row)
     wanted = list(by_view.values())
     forms: dict[Asked, None] = {}
     for way in dict.fromkeys(ways_of(chains)):
@@ -124,23 +127,12 @@ def note_linked(site: Site, wanted: Sequence[Wanted], pages: dict[str, Run]) -> 
                     pages[request.url] = run
 
 
-def rows(site: Site, chains: Sequence[Chain]) -> Iterator[Row]:
-    """Yield the registrations that need a request of their own, and that a pipeline of the ini can reach."""
-    ways = [chain.way() for chain in chains]
-    for row in site.views:
-        method = row[2].partition(" ")[0]
-        if method not in UNUSUAL and (not ways or any(way.takes(method, row[1]) for way in ways)):
-            yield row
-
-
 def ways_of(chains: Iterable[Chain]) -> Iterator[Asked]:
     """Yield how to reach each end: the conditions of the switches that lead to it, as a path and headers. A
     pipeline without an ini has one way."""
-    if not chains:
-        yield Asked("GET", "/")
-    for chain in chains:
+    for condition in [chain.condition for chain in chains] or [""]:
         path, headers = "/", []
-        for word in chain.condition.replace(",", " ").split():
+        for word in condition.replace(",", " ").split():
             name, equals, value = word.partition("=")
             if name == "path":
                 path = value
@@ -207,24 +199,22 @@ def candidates(
     urls = [(f"{path.rstrip('/')}/{end}" if end else path) for path in fitting]
     is_read = method in ("GET", "HEAD")
     fields = list(fields_of(view, models, is_read))
-    source = "its parameters" if fields else ""
-    if is_read:
-        for url in urls:
-            yield Asked(method, f"{url}?{urlencode(fields)}" if fields else url, b"", way.headers, None, source)
-        return
-    for form in forms:
+    for form in () if is_read else forms:
         path = urlsplit(form.url).path
         if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
             yield form
             yield as_named(form)
             yield from emptied(form)
     is_nested = any(isinstance(value, (dict, list)) for _, value in fields)
-    bodies = [*(bodies_for(view) if not fields else ()), (JSON, dict(fields)) if is_nested else (FORM, fields)]
+    bodies: list[tuple[str, Any]] = [] if is_read or fields else [*bodies_for(view)]
+    bodies.append((JSON, dict(fields)) if is_nested else (FORM, fields))
     for url in urls:
         for kind, sent in bodies:
-            made = asked(method, url, sent, kind=kind, source=source)
+            made = asked(method, url, sent, kind=kind)
             made = made._replace(headers=(*made.headers, *way.headers))
             yield made
+        if is_read:
+            continue
         yield as_named(made)
         # the view may need a version, or a name that nothing has
         yield made._replace(headers=(*made.headers, ("If-Match", "*")))
@@ -274,10 +264,7 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
     if view.fill is None:
         return
     function = function_of(view)
-    try:
-        hints = typing.get_type_hints(function, include_extras=bool(models))
-    except Exception:  # a name that is only imported for type checkers
-        hints = {}
+    hints = hints_of(function)
     parameters = inspect.signature(function).parameters
     for name in view.fill.names:
         if required and parameters[name].default is not inspect.Parameter.empty:
@@ -288,7 +275,7 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
             value = example_of(model.schema())
             yield from value.items() if model.is_object and isinstance(value, dict) else [(name, value)]
             continue
-        arguments = [one for one in typing.get_args(kind) if one is not type(None)]
+        arguments = [one for one in get_args(kind) if one is not type(None)]
         choice = arguments[0] if arguments else kind
         yield name, choice if isinstance(choice, str) else example_for(choice) or "prove"
 
@@ -318,8 +305,8 @@ def forms_of(origin: str, url: str, run: Run) -> Iterator[Asked]:
                 fields.append((name, FILE if is_file else filled(field, value)))
             if type(field).__name__ == "Hidden" and (is_secret(name) or str(value or ";") in run.cookies):
                 tokens.append(name)
-        source, kind = f"{OF_FORM}{url}", MULTIPART if is_multipart else FORM
-        made = asked(form.method.upper(), path, fields, kind=kind, source=source)._replace(tokens=tuple(tokens))
+        kind = MULTIPART if is_multipart else FORM
+        made = asked(form.method.upper(), path, fields, kind=kind, page=url)._replace(tokens=tuple(tokens))
         yield made.with_headers({"Cookie": run.cookies} if run.cookies and not made.is_safe else {})
 
 

@@ -96,8 +96,8 @@ def prove_crash(site: Site, requests: Sequence[Asked], report: Report) -> None:
 
 def end_at(site: Site, request: Asked, point: str) -> None:
     """Run a request in a process that ends at a point, without any cleaning up."""
-    with warnings.catch_warnings():  # other threads, such as those of a test runner, do not matter to the request
-        warnings.simplefilter("ignore", DeprecationWarning)
+    # other threads, such as those of a test runner, do not matter to the request
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         child = os.fork()
     if child == 0:
         try:

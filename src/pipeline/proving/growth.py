@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import pairwise, product
@@ -50,14 +50,14 @@ class Memory:
     def __init__(self) -> None:
         libraries = (module for module in [*sys.modules.values()] if not is_of_the_site(file_of(module)))
         foreign = {id(one) for module in libraries for one in [*getattr(module, "__dict__", {}).values()]}
-        things = [thing for _, thing in variables() if id(thing) not in foreign]
+        found = [*variables()]
+        things = [thing for *_, thing in found if id(thing) not in foreign]
         self.caches = [one for one in things if isinstance(one, Cached)]
         self.containers = [
             (one, [*one.items()] if isinstance(one, dict) else [*one]) for one in things if type(one) in CONTAINERS
         ]
         """Each with what is in it."""
-        held = (one for _, holder in holders() for one in held_by(holder))
-        self.attributes = [one for one in held if type(one[2]) in PLAIN]
+        self.attributes = [place for _, *place in found if place[0] is not None and type(place[2]) in PLAIN]
         """Holder, name and value of each that is not a thing of its own, such as an engine."""
 
     def put_back(self) -> None:
@@ -94,9 +94,10 @@ def prove_growth(
             return
         for what in objects_held():
             report.note(line, what, "all requests")
-        for request in for_others(site, asked, cold, users):
+        changing = [*storing(site, asked, users)]
+        for request in for_others(site, asked, cold, changing):
             report.note(line, KEPT, str(request))
-        for request, what in for_each_row(site, requests):
+        for request, what in for_each_row(site, requests, changing) if changing else ():
             report.note(line, what, str(request))
 
 
@@ -109,14 +110,12 @@ def storing(site: Site, requests: Sequence[Asked], users: Sequence[str]) -> Iter
                 break
 
 
-def for_others(
-    site: Site, requests: Sequence[Asked], cold: Memory, users: Sequence[str]
-) -> Iterator[Asked]:
+def for_others(site: Site, requests: Sequence[Asked], cold: Memory, changing: Iterable[Asked]) -> Iterator[Asked]:
     """Yield what a process that has kept nothing answers otherwise from the same state: the one at the begin, and
-    the one after each request that stores something."""
+    the one after each request that changes it."""
     warm = Memory()
     pages = [one for one in requests if one.is_safe]
-    for first in (None, *storing(site, requests, users)):
+    for first in (None, *changing):
         asked = pages if first else requests
         found: set[Asked] = {*asked}
         for _ in range(2):  # a value of chance may be the same twice
@@ -181,7 +180,7 @@ def kept(site: Site) -> Counter[str]:
     found = Counter({"the number of threads": threading.active_count(), "the number of temporary files": left})
     if os.path.isdir("/proc/self/fd"):
         found["the number of open files and sockets"] = len(os.listdir("/proc/self/fd"))
-    for where, thing in variables():
+    for where, _, _, thing in variables():
         if isinstance(thing, Cached):
             found[where] = thing.cache_info().currsize
         elif isinstance(thing, CONTAINERS):
@@ -194,40 +193,31 @@ def file_of(module: Any) -> str:
     return getattr(module, "__file__", None) or "<"
 
 
-def holders() -> Iterator[tuple[str, Any]]:
-    """Yield the modules of the site, and the classes, functions and objects in them, by names."""
-    for name, module in list(sys.modules.items()):
-        if is_of_the_site(file_of(module)):
-            yield name, module
-            for key, value in list(vars(module).items()):
-                if getattr(value, "__module__", None) == name:
-                    yield f"{name}.{key}", value
-
-
-def held_by(holder: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Yield what a module, a class, an object or the closure of a function holds: the holder, the name, and the
-    value."""
-    cells = getattr(holder, "__closure__", None) or () if isinstance(holder, FunctionType) else ()
-    yield from ((cell, "cell_contents", cell.cell_contents) for cell in cells if cell != CellType())
-    attributes = list(getattr(holder, "__dict__", {}).items())
-    yield from ((holder, key, value) for key, value in attributes if not key.startswith("__"))
-
-
-def variables() -> Iterator[tuple[str, Any]]:
-    """Yield what the modules of the site hold, by names: variables, attributes, closures and default values."""
-    for where, holder in holders():
-        for owner, key, value in held_by(holder):
-            yield (f"{where}.{key}" if owner is holder else f"the closure of {where}"), value
+def variables() -> Iterator[tuple[str, Any, str, Any]]:
+    """Yield what the modules of the site, and their classes, functions and objects, hold in variables, attributes,
+    closures and default values: the place in words, the holder, the name in it, and the value."""
+    modules = [(name, module) for name, module in [*sys.modules.items()] if is_of_the_site(file_of(module))]
+    inner = [
+        (f"{name}.{key}", one)
+        for name, module in modules
+        for key, one in [*vars(module).items()]
+        if getattr(one, "__module__", None) == name
+    ]
+    for where, holder in (*modules, *inner):
+        attributes = [*getattr(holder, "__dict__", {}).items()]
+        yield from ((f"{where}.{key}", holder, key, one) for key, one in attributes if not key.startswith("__"))
         if isinstance(holder, FunctionType):
+            cells = [cell for cell in holder.__closure__ or () if cell != CellType()]
+            yield from ((f"the closure of {where}", cell, "cell_contents", cell.cell_contents) for cell in cells)
             defaults = (*(holder.__defaults__ or ()), *(holder.__kwdefaults__ or {}).values())
-            yield from ((f"a default value of {where}", value) for value in defaults)
+            yield from ((f"a default value of {where}", None, "", value) for value in defaults)
 
 
 def objects_held() -> Iterator[str]:
     """Yield the variables that hold an object of a connection. One request after the other has the connection."""
     zodb = sys.modules.get("pipeline.database.zodb_pools")
     connections = {*map(id, zodb.idle_connections())} if zodb is not None else set()
-    for where, thing in variables():
+    for where, _, _, thing in variables():
         several = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, deque)) else ()
         for one in (thing, *several):
             jar = one._p_jar if isinstance(one, Persistent) else None
@@ -236,24 +226,23 @@ def objects_held() -> Iterator[str]:
                 break
 
 
-def for_each_row(site: Site, requests: Sequence[Asked]) -> Iterator[tuple[Asked, str]]:
+def for_each_row(site: Site, requests: Sequence[Asked], adding: list[Asked]) -> Iterator[tuple[Asked, str]]:
     """Yield the pages that need more statements with each thing that is added, or far more steps, with the line."""
-    adding = [*storing(site, requests, ())]
     pages = [one for one in requests if one.method == "GET"]
     site.copies.reset()
     number = 0
     looks: list[dict[Asked, tuple[Counter[str], Counter[Line]]]] = []
-    for _ in range(4 if adding else 0):
+    for _ in range(4):
         looks.append({page: work_of(site, page) for page in pages})
         for request in adding * ROWS:
             number += 1
             site.ask(numbered(request, number))
-    yield from ((adding[-1], what) for what in (broken_invariants(site) if adding else ()))
-    for page, request in product([page for page in pages if adding and len(paged(site, page)) > 1], adding):
+    yield from ((adding[-1], what) for what in broken_invariants(site))
+    for page, request in product([page for page in pages if len(paged(site, page)) > 1], adding):
         more = (numbered(request, number) for number in range(7 * ROWS))
         yield from ((page, what) for what in over_pages(site, page, more))
     site.copies.reset()
-    for page in pages if looks else ():
+    for page in pages:
         statements, lines = zip(*(look[page] for look in looks), strict=True)
         for where in statements[-1]:
             counts = [one[where] for one in statements]

@@ -82,7 +82,7 @@ def leading(site: Site, request: Asked, run: Run) -> Iterator[Asked]:
     if target := run.header("Location"):
         urls += filter(None, [of_this_site(site.origin, request.url, target)])
     for url in urls:
-        yield Asked("GET", url, user=request.user, source=f"a link of {request.url}")
+        yield Asked("GET", url, user=request.user)
     if run.status == 200 and "html" in run.header("Content-Type"):
         for form in forms_of(site.origin, request.url, run):
             yield form._replace(user=request.user)
@@ -127,7 +127,7 @@ def paged(site: Site, page: Asked) -> list[frozenset[Asked]]:
             one = [*pages.values()][number]
             led = [link for link in leading(site, one, site.ask(one)) if link.is_safe]
             # the first page may have two addresses
-            found[frozenset(link._replace(source="") for link in led if not link.fields)] = None
+            found[frozenset(link._replace(page="") for link in led if not link.fields)] = None
             further = [link for link in led if link.alike == page.alike and link.fields]
             numbers = (link for link in further if all(value.isdecimal() for _, value in link.fields))
             pages |= {link.url: link for link in numbers if link.url not in pages}

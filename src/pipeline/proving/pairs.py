@@ -38,15 +38,12 @@ class Scheduler:
     """Lets two threads pass their points in one order."""
 
     def __init__(self, order: Order) -> None:
-        self.order = list(order)
-        self.step = 0
-        self.turn, self.left = self.order[0]
+        self.order = iter(order)
+        self.turn, self.left = next(self.order)
         self.changed = threading.Condition()
         self.ended: set[int] = set()
-        self.passed = [0, 0]
-        """How many points each has passed."""
-        self.blocked_at = [-1, -1]
-        """How many each had passed when it was seen to wait for a lock."""
+        self.blocked: set[int] = set()
+        """Those that were seen to wait for a lock, and have passed no point since then."""
 
     def gate(self, me: int, name: str) -> None:
         """Pass a point of a run, when its turn has come."""
@@ -55,20 +52,14 @@ class Scheduler:
             return
         with self.changed:
             if self.turn == me and other not in self.ended:
-                if self.left == 0:
-                    self.switch()
                 self.left -= 1
-            while self.turn != me and other not in self.ended and self.blocked_at[other] != self.passed[other]:
+                if self.left < 0:
+                    self.turn, self.left = next(self.order)
+                    self.changed.notify_all()
+            while self.turn != me and other not in self.ended | self.blocked:
                 if not self.changed.wait(LONGEST_WAIT):
-                    self.blocked_at[other] = self.passed[other]
-            self.passed[me] += 1
-
-    def switch(self) -> None:
-        """Give the turn to the next one."""
-        self.step += 1
-        self.turn, self.left = self.order[self.step] if self.step < len(self.order) else (1 - self.turn, ALWAYS)
-        self.left += 1
-        self.changed.notify_all()
+                    self.blocked.add(other)
+            self.blocked.discard(me)
 
     def end(self, me: int) -> None:
         """Note that a request has ended."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from importlib.metadata import entry_points
 from itertools import islice
 from time import monotonic
 
@@ -18,7 +19,7 @@ from pipeline.proving.growth import Memory, prove_growth
 from pipeline.proving.links import followed, prove_links
 from pipeline.proving.pairs import SCHEDULES, prove_pairs
 from pipeline.proving.report import Report, Waiver, put_judge
-from pipeline.proving.rules import Rule, all_rules
+from pipeline.proving.rules import RULES, Rule
 from pipeline.proving.sequences import prove_sequences
 from pipeline.staging.asked import Asked, read_log
 from pipeline.staging.runs import FAULTS, Plan, Run
@@ -63,7 +64,8 @@ class Proof(Site):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.user = self.user or next(iter(self.users), None)
-        self.rules = (*all_rules(), *self.more)
+        added = entry_points(group="wsgi_pipeline.rules")
+        self.rules = (*RULES, *(entry.load() for entry in added), *self.more)
         self.report = Report(self.name, cover=0.0 if self.view or self.corpus else self.cover)
         self.requests: list[Asked] = []
 

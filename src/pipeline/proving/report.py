@@ -262,12 +262,8 @@ def put_judge(lines: Sequence[Line], is_over: bool) -> None:
     requests = f"{len(lines)} request{'s' * (len(lines) != 1)}"
     left = sum(line.left for line in lines)
     over = f", {left} left out by the budget" * bool(left) + ", and its share of the budget is over" * is_over
-    print(f"{lines[0].judge}: {requests}, {runs} runs, {found_in_words(findings)}{over}")
-
-
-def found_in_words(findings: int) -> str:
-    """Return how much was found."""
-    return f"{findings} finding{'s' * (findings != 1)}" if findings else "nothing found"
+    found = f"{findings} finding{'s' * (findings != 1)}" if findings else "nothing found"
+    print(f"{lines[0].judge}: {requests}, {runs} runs, {found}{over}")
 
 
 def put_end(report: Report, command: str) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -128,11 +127,7 @@ def failing(run: Run, when: str = "") -> Iterator[str]:
 
 
 RULES: tuple[Rule, ...] = (stored_as_told, all_is_ended, answers)
-
-
-def all_rules() -> tuple[Rule, ...]:
-    """Return the rules of this package, and those that others add."""
-    return (*RULES, *(entry.load() for entry in entry_points(group="wsgi_pipeline.rules")))
+"""The rules of this package."""
 
 
 def differences() -> tuple[str, ...]:
@@ -182,17 +177,10 @@ def _afresh(obj: Any) -> bytes | str:
 
 def broken_invariants(site: Site) -> Iterator[str]:
     """Yield the invariants that do not hold of what is stored now."""
-    if not site.invariants:
-        return
-    found: dict[Any, str] = {}
-
-    def look(request: Any) -> None:
-        found.update((invariant, told_of(invariant, request)) for invariant in site.invariants)
-
-    site.look(Asked("GET", "/"), look)
-    for invariant in site.invariants:
-        if said := found.get(invariant, "cannot be asked: the page / is not traversed"):
-            yield f"the invariant {invariant.__name__} {said}"
+    said = dict.fromkeys(site.invariants, "cannot be asked: the page / is not traversed")
+    if said:
+        site.look(Asked("GET", "/"), lambda request: said.update((one, told_of(one, request)) for one in said))
+    yield from (f"the invariant {one.__name__} {what}" for one, what in said.items() if what)
 
 
 def told_of(invariant: Callable[..., object], request: Any) -> str:
@@ -207,11 +195,8 @@ def told_of(invariant: Callable[..., object], request: Any) -> str:
     return "" if said is True else f"does not hold, it is {said!r}"
 
 
-def is_open(site: Site, owners: set[str], run: Run) -> str:
+def is_open(owners: set[str], run: Run) -> str:
     """Return how what belongs to others has been open to the user of a run, or "" if he was refused."""
-    reached = bool(run.owners & owners) and run.status is not None and 200 <= run.status < 300
-    if not run.finished and not reached:
-        return ""
-    who = run.user or "an anonymous visitor"
-    does = "changes" if run.finished else "sees"
-    return f"S1: {who} {does} what belongs to {', '.join(sorted(owners))}"
+    is_reached = bool(run.owners & owners) and run.status in range(200, 300)
+    does = "changes" if run.finished else "sees" if is_reached else ""
+    return does and f"S1: {run.user or 'an anonymous visitor'} {does} what belongs to {', '.join(sorted(owners))}"

@@ -16,7 +16,7 @@ from pipeline.proving.links import CHANGED, DEAD, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
-from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OF_FORM, OWN, Asked, with_values
+from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, Asked, asked, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 from pipeline.telling.secrets import masked_query
@@ -108,8 +108,9 @@ class Explorer:
         self.user = self.users[0] if users else NOBODY
         """The user who has asked last, and is likely to go on."""
         self.number = 0
+        self.sent: list[Asked] = []
         self.runs: list[Run] = []
-        """Those of the sequence that was run last."""
+        """The requests and the runs of the sequence that was run last."""
         self.rate = 0.0
         self.to_refusing = 0.2
         """The chance of a request that has never succeeded, with that of a new one."""
@@ -130,20 +131,19 @@ class Explorer:
         chosen = self.random.choice(self.begins)[: LONGEST - 2] if self.random.random() < 0.7 else []
         if self.planned and self.number % 2:
             chosen = self.planned.pop(0)
-        steps: list[Asked] = []
-        return steps, self.run(self.grown(chosen, steps))
+        found = self.run(self.grown(chosen))
+        return self.sent, found
 
-    def grown(self, chosen: Sequence[Asked], steps: list[Asked]) -> Iterator[Asked]:
-        """Yield the chosen requests and some more, each made when its turn comes. They are noted as ``steps``."""
+    def grown(self, chosen: Sequence[Asked]) -> Iterator[Asked]:
+        """Yield the chosen requests and some more, each made when its turn comes."""
         for number in range(max(len(chosen), self.random.randint(3, LONGEST))):
-            steps.append(chosen[number] if number < len(chosen) else self.next())
-            kind = steps[-1].alike
-            known = {*self.welcome.get(kind, ())}
-            yield steps[-1]
-            if {*self.welcome.get(kind, ())} > known:
-                done = [one for one, run in zip(steps, self.runs, strict=True) if run.is_acknowledged]
+            request = chosen[number] if number < len(chosen) else self.next()
+            known = {*self.welcome.get(request.alike, ())}
+            yield request
+            if {*self.welcome.get(request.alike, ())} > known:
+                done = [one for one, run in zip(self.sent, self.runs, strict=True) if run.is_acknowledged]
                 self.begins.append(done)
-                if not steps[-1].is_safe and len(done) < LONGEST:
+                if not request.is_safe and len(done) < LONGEST:
                     users = filter(None, self.users)
                     self.planned += [[*done, done[-1]._replace(user=user)] for user in users]
 
@@ -199,10 +199,9 @@ class Explorer:
         """Run requests on the databases as they were. Return what is wrong with the last one, behind which none
         is asked."""
         self.site.copies.reset()
-        self.runs = []
-        sent: list[Asked] = []
+        self.sent, self.runs = [], []
         for request in steps:
-            sent.append(request)
+            self.sent.append(request)
             run = self.site.ask(request)
             self.runs.append(run)
             kind = request.alike
@@ -215,17 +214,17 @@ class Explorer:
                 self.refused.setdefault(kind, set()).add(run.user or NOBODY)
             if run.status == HTTPStatus.NOT_FOUND and not run.views and kind not in self.given:
                 self.known.pop(kind, None)  # it is there after other requests
-            if found := list(dict.fromkeys(self.wrong(request, run, sent))):
+            if found := list(dict.fromkeys(self.wrong(request, run))):
                 return found
         return []
 
-    def wrong(self, request: Asked, run: Run, sent: Sequence[Asked]) -> Iterator[str]:
+    def wrong(self, request: Asked, run: Run) -> Iterator[str]:
         """Yield what is wrong with one request, the last one that was sent."""
         what = request.alike
         yield from (f"{said}: {what}" for said in failing(run))
-        yield from self.shown(what, run, sent)
+        yield from self.shown(what, run)
         if run.owners and (run.user or "") not in run.owners:
-            yield from filter(None, [is_open(self.site, run.owners, run)])
+            yield from filter(None, [is_open(run.owners, run)])
         if run.hangs or run.is_error:
             return
         yield from broken_invariants(self.site)
@@ -246,16 +245,16 @@ class Explorer:
                 yield f"{what} leads to {one.alike}, which is answered {reached.answer}"
             if reached.finished and self.site.copies.stored() != stored:
                 yield f"{CHANGED}: {what}, then {one.alike}"
-            yield from self.shown(f"{what}, then {one.alike}", reached, sent)
+            yield from self.shown(f"{what}, then {one.alike}", reached)
             if reached.status == 200 and run.status in (302, 303):
                 for further in leading(self.site, end, reached):
                     self.learn(further)
 
-    def shown(self, what: str, run: Run, sent: Sequence[Asked]) -> Iterator[str]:
+    def shown(self, what: str, run: Run) -> Iterator[str]:
         """Yield what a page must not show: a value as HTML, or one of a sequence that was undone."""
         if is_markup(run):
             yield f"S7: a page has a value of a visitor as HTML: {what}"
-        text = " ".join(f"{one.user} {one.url} {one.body.decode('latin-1')}" for one in sent)
+        text = " ".join(f"{one.user} {one.url} {one.body.decode('latin-1')}" for one in self.sent)
         page = f"{run.headers} {run.body.decode('latin-1')}"
         if not {*TOKEN.findall(page)} <= {*TOKEN.findall(text)}:
             yield f"R13: a value that was sent before, and undone, is on a page: {what}"
@@ -303,10 +302,9 @@ def steps_from(text: str) -> list[Asked]:
         user, method, url, body, page = (*words, *("-", "")[len(words) - 3 :])
         body = "" if body == "-" else body
         kind = next((kind for begin, kind in KINDS.items() if body.startswith(begin)), FORM)
-        headers = (*OWN, ("Content-Type", kind)) if method not in ("GET", "HEAD") else ()
         sent = body.encode() if kind == FORM else unquote_to_bytes(body)
-        source = f"{OF_FORM}{page}" if page else ""
-        steps.append(Asked(method, url, sent, headers, NOBODY if user == "-" else user, source))
+        made = asked(method, url, kind=kind, user=NOBODY if user == "-" else user, page=page)
+        steps.append(made._replace(body=sent))
     return steps
 
 

@@ -33,11 +33,9 @@ def example_of(schema: Mapping[str, Any], parts: Mapping[str, Any] | None = None
     parts = schema.get("$defs", {}) if parts is None else parts
     if "$ref" in schema:
         return example_of(parts[schema["$ref"].rpartition("/")[2]], parts)
-    for key in ("const", "default"):
-        if schema.get(key) is not None:
-            return schema[key]
-    if "enum" in schema:
-        return schema["enum"][0]
+    for value in (schema.get("const"), schema.get("default"), *schema.get("enum", ())):
+        if value is not None:
+            return value
     for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
         if choice.get("type") != "null":
             return example_of(choice, parts)

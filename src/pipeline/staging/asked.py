@@ -27,8 +27,6 @@ JSON = "application/json"
 BOUNDARY = "----------prove"
 MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"
 NUMBER = re.compile(r"\d+")
-OF_FORM = "a form of "
-"""Stands before the page of a form, in the source of its request."""
 
 
 class Asked(NamedTuple):
@@ -41,8 +39,8 @@ class Asked(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     user: str | None = None
     """The user that asks, without a password; None is the user of the site, and "" is an anonymous visitor."""
-    source: str = ""
-    """The place that it was found at, such as a form of the page /."""
+    page: str = ""
+    """The page whose form it is sent by, or ""."""
     tokens: tuple[str, ...] = ()
     """The fields whose values its page has made, against requests of other sites. They are as secret as cookies."""
 
@@ -72,11 +70,6 @@ class Asked(NamedTuple):
     def alike(self) -> str:
         """Method and path without numbers: the objects of a folder are asked alike."""
         return f"{self.method} {NUMBER.sub('N', urlsplit(self.url).path)}"
-
-    @property
-    def page(self) -> str:
-        """The page whose form it is sent by, or ""."""
-        return self.source.removeprefix(OF_FORM) if self.source.startswith(OF_FORM) else ""
 
     @property
     def kind(self) -> str:
@@ -118,13 +111,13 @@ OWN = (("Origin", OWN_ORIGIN), ("Sec-Fetch-Site", "same-origin"))
 
 
 def asked(
-    method: str, url: str, fields: Any = (), *, kind: str = FORM, user: str | None = None, source: str = ""
+    method: str, url: str, fields: Any = (), *, kind: str = FORM, user: str | None = None, page: str = ""
 ) -> Asked:
     """Return the request that a browser makes for a link, or for a form with these fields.
 
     fields  names and values; with the kind JSON any value
     """
-    made = Asked(method, url, user=user, source=source)
+    made = Asked(method, url, user=user, page=page)
     if made.is_safe:
         return made.with_fields(fields)
     if method == "DELETE" and kind == FORM:
@@ -254,6 +247,6 @@ def read_log(path: str) -> Iterator[Logged]:
                 user, agent = entry.get("user") or "-", str(entry.get("agent") or "")
                 accept = "text/html,*/*;q=0.8" if agent.startswith("Mozilla/") else "*/*"
                 headers = (("Accept", accept), *([("User-Agent", agent)] if agent else []))
-                asked = Asked(method, url, b"", headers, "" if user == "-" else user, f"{path}, line {number}")
+                asked = Asked(method, url, b"", headers, "" if user == "-" else user)
                 is_refused = "view" in entry and status >= 400  # by an element: any URL may be asked
                 yield Logged(asked, status, entry.get("view") or ("" if is_refused else unquote(url)))

@@ -14,11 +14,11 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from pickletools import genops
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ZODB.blob import copyTransactionsFromTo
 from ZODB.DemoStorage import DemoStorage
@@ -32,14 +32,9 @@ from pipeline.database.places import files_of, loggable_uri
 from pipeline.database.storages import RELSTORAGE, open_to_read
 from pipeline.database.stored import comparable
 from pipeline.interfaces import ConfigurationError
-from pipeline.options import on_demand
 from pipeline.paste import Step
 from pipeline.staging.runs import point, running
-
-if TYPE_CHECKING:
-    from pipeline.staging.sql_copies import SqlCopies
-else:  # it needs SQLAlchemy
-    SqlCopies = on_demand("pipeline.staging.sql_copies:SqlCopies")
+from pipeline.staging.sql_copies import SqlCopies
 
 
 class Stored(NamedTuple):
@@ -64,15 +59,16 @@ class Copies:
         self.directory = Path(tempfile.mkdtemp(prefix="prove", dir=memory))
         self.bases: dict[str, Any] = {}
         """The storage below the copy, by URI. It stays when its database is closed."""
-        self.opened: list[Any] = []
-        """The storages that are closed at the end."""
+        self.ends = ExitStack()
+        """Closes the storages at the end, and removes the directory."""
+        self.ends.callback(shutil.rmtree, self.directory, ignore_errors=True)
         self.storages: dict[str, WatchedStorage] = {}
         """The copy of the present run, by URI."""
         self.files: dict[str, Path] = {}
         """The file that an element of the site writes to, by the path that the ini names."""
         self.data: dict[Path, dict[str, bytes]] = {}
         """Those of elements that provide a database, each with what is in it before each run."""
-        self.sql: Any = SqlCopies(self.directory)
+        self.sql = SqlCopies(self.directory)
         self.is_frozen = False
         self.left: Path | None = None
         """The directory in which a process that ends leaves what it has stored, for another one to look at."""
@@ -80,24 +76,18 @@ class Copies:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Have every database that this process opens be a copy."""
-        try:
-            with instead.of_databases(self.storage), self.sql.in_use():
-                yield
-        finally:
-            for storage in (*(base.changes for base in self.bases.values()), *self.opened):
-                storage.close()
-            shutil.rmtree(self.directory, ignore_errors=True)
+        with self.ends, instead.of_databases(self.storage), self.sql.in_use():
+            yield
 
     def storage(self, uri: str, open: Callable[[], Any]) -> Any:
         """Return the copy of the storage of a URI."""
         base = self.bases.get(uri)
         if base is None:
             base = self.bases[uri] = DemoStorage(base=self.original(uri, open), close_base_on_close=False)
+            self.ends.callback(base.changes.close)
         if not self.is_frozen:
             return base
-        changes = None
-        if self.left is not None:
-            changes = self.files_at(self.left / str(list(self.bases).index(uri)))
+        changes = self.left and self.files_at(self.left / str(list(self.bases).index(uri)))
         copy = self.storages[uri] = WatchedStorage(base=base, changes=changes, close_base_on_close=False)
         return copy
 
@@ -121,10 +111,10 @@ class Copies:
         if storage is None:
             return MappingStorage()
         if scheme not in RELSTORAGE:
-            self.opened.append(storage)
+            self.ends.callback(storage.close)
             return AsOf(storage) if scheme == "zeo" else storage
         copy = self.files_at(self.directory / f"base{len(self.bases)}")
-        self.opened.append(copy)
+        self.ends.callback(copy.close)
         with closing(storage):
             copyTransactionsFromTo(storage, copy)
         return copy
@@ -179,9 +169,8 @@ class Copies:
         if self.left is not None:
             shutil.rmtree(self.left, ignore_errors=True)
             self.left.mkdir()
-        for path, image in self.data.items():
-            if content(path) != image:
-                restore(path, image)
+        for path, _ in self.changed_data():
+            restore(path, self.data[path])
 
     def logs(self) -> list[Path]:
         """Return the files that elements write to, but for databases; such as an access log."""
@@ -206,11 +195,11 @@ class Copies:
                 transactions.append((transaction.description, tuple(sorted(kinds.items()))))
         return Stored(tuple(transactions), (*self.sql.changed(), *self.changed_data()))
 
-    def changed_data(self) -> Iterator[tuple[str, Any]]:
+    def changed_data(self) -> Iterator[tuple[Path, Any]]:
         """Yield the files of databases that differ from what they were, with what is in them."""
         for path, image in self.data.items():
             if (now := content(path)) != image:
-                yield path.name, now
+                yield path, now
 
     def values(self) -> tuple[Any, ...]:
         """Return the values that were stored since the last reset, without ids and times."""
@@ -227,10 +216,8 @@ def transactions_of(storage: Any) -> Iterator[Any]:
 
 
 def content(path: Path) -> dict[str, bytes]:
-    """Return what is in a file, by "", or in the files of a directory, by their names."""
-    if path.is_file():
-        return {"": path.read_bytes()}
-    return {str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()}
+    """Return what is in a file, by ".", or in the files of a directory, by their names."""
+    return {str(one.relative_to(path)): one.read_bytes() for one in (path, *path.rglob("*")) if one.is_file()}
 
 
 def restore(path: Path, image: Mapping[str, bytes]) -> None:
@@ -241,7 +228,7 @@ def restore(path: Path, image: Mapping[str, bytes]) -> None:
     else:
         path.unlink(missing_ok=True)
     for name, data in image.items():
-        file = path / name if name else path
+        file = path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
 

@@ -12,12 +12,10 @@ import shutil
 import socket
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from traceback import walk_stack
 from typing import Any
@@ -25,9 +23,9 @@ from unittest import mock
 
 from pipeline.options import resolve
 from pipeline.running.auditing import listening
-from pipeline.telling.words import is_of_the_site
+from pipeline.telling.words import is_of_the_site, texts_of
 
-EVENTS = tomllib.loads(resources.files("pipeline.staging").joinpath("events.toml").read_text("utf-8"))
+EVENTS = texts_of(Path(__file__).with_name("events.toml"))
 HARMLESS = tuple(EVENTS["harmless"])
 OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "psycopg", "pymysql", "pg8000", "mysql")
 """Packages whose effects are those of a database."""
@@ -79,9 +77,11 @@ class Effects:
         files = (frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe()))
         if event in EVENTS["while_importing"] and any(file.startswith("<frozen importlib") for file in files):
             return
-        for name in reached(event, arguments):
+        # a file that takes the name of another one reaches both
+        paths = arguments[event != "os.rename" : 2] if event in EVENTS["two_paths"] else ()
+        for name in [os.path.abspath(os.fsdecode(path)) for path in paths] or [effect(event, arguments)]:
             above = (name, *map(str, Path(name).parents))
-            if self.made.isdisjoint(above) and self.ours.isdisjoint(above):
+            if name and self.made.isdisjoint(above) and self.ours.isdisjoint(above):
                 self.refuse(event, name)
 
     def is_of_database(self) -> bool:
@@ -95,46 +95,35 @@ class Effects:
         return False
 
 
-def reached(event: str, arguments: tuple[Any, ...]) -> list[str]:
-    """Return all that an event reaches: a file that takes the name of another one reaches both."""
-    if event in EVENTS["two_paths"]:
-        return [os.path.abspath(os.fsdecode(path)) for path in arguments[event != "os.rename" : 2]]
-    return list(filter(None, [effect(event, arguments)]))
+def looked_up(host: Any) -> str:
+    """Return a name that is looked up, or "" for an address and for this machine."""
+    name = os.fsdecode(host or "") if isinstance(host, (str, bytes, type(None))) else str(host[0])
+    is_address = ":" in name or not name.strip("0123456789.")
+    return "" if is_address or name in ("localhost", socket.gethostname()) else name
 
 
 def effect(event: str, arguments: tuple[Any, ...]) -> str:
     """Return what an event reaches outside of the process: host:port, a program, a file, or the event itself; or ""
     if it reaches nothing."""
-    first = arguments[0] if arguments else ""
+    first, last = (arguments[0], arguments[-1]) if arguments else ("", 0)
+    is_path = isinstance(first, (str, bytes, os.PathLike))
     if event in EVENTS["look_ups"]:
-        host = os.fsdecode(first or "") if isinstance(first, (str, bytes, type(None))) else str(first[0])
-        is_address = ":" in host or not host.strip("0123456789.")
-        return "" if is_address or host in ("localhost", socket.gethostname()) else host
+        return looked_up(first)
     if event.startswith("socket.") and len(arguments) > 1:
         address = arguments[1]
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) and len(address) > 1 else str(address)
     if event in EVENTS["by_name"]:
         return os.fsdecode(first)
-    file = file_of(event, first, arguments[-1] if arguments else None)
-    return f"{event} {first}".strip() if file is None else file
-
-
-def file_of(event: str, path: Any, last: Any) -> str | None:
-    """Return the file that an event reaches, "" if it reads it or the file has no name, or None for other events.
-
-    last  flags of an opened file, or the descriptor of the directory that the path is relative to
-    """
-    is_path = isinstance(path, (str, bytes, os.PathLike))
-    if event == "open":
-        file = os.path.abspath(os.fsdecode(path)) if is_path and last & WRITES else ""
+    if event == "open":  # the last argument has the flags
+        file = os.path.abspath(os.fsdecode(first)) if is_path and last & WRITES else ""
         return "" if file == os.devnull or os.path.isdir(file) else file  # a temporary file without a name
     if event == "sqlite3.connect":
-        return "" if str(path) in ("", ":memory:") else os.path.abspath(os.fsdecode(path))
+        return "" if str(first) in ("", ":memory:") else os.path.abspath(os.fsdecode(first))
     if not is_path or not event.startswith(("os.", "shutil.")):
-        return None
+        return f"{event} {first}".strip()
     within = last if isinstance(last, int) and event in EVENTS["relative"] else -1
     base = os.readlink(f"/proc/self/fd/{within}") if within >= 0 and Path("/proc/self/fd").exists() else ""
-    return os.path.abspath(os.path.join(base, os.fsdecode(path)))
+    return os.path.abspath(os.path.join(base, os.fsdecode(first)))
 
 
 @contextmanager

@@ -15,12 +15,13 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from traceback import walk_stack
 from types import FrameType
 from typing import Any, NamedTuple
+from unittest import mock
 
 from ZODB.POSException import ConflictError
 
@@ -73,7 +74,7 @@ class Joined:
     STEPS = ("tpc_begin", "commit", "tpc_vote", "tpc_finish", "tpc_abort", "abort")
 
     def __init__(self, resource: Any, run: Run) -> None:
-        self.__dict__.update(resource=resource, run=run, steps=[])
+        self.__dict__.update(resource=resource, run=run, told=set())
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.resource, name)
@@ -84,11 +85,10 @@ class Joined:
 
     def _step(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
         who = type(self.resource).__name__
-        self.steps.append(f"{name} begun")
+        self.told.add(name)
         if "abort" not in name:  # an abort that fails has let go of its locks
             point(f"{who}.{name}:before")
         result = call(*arguments)
-        self.steps[-1] = name
         if name == "tpc_finish" and getattr(self.resource, "state", "") != "no work":
             self.run.finished.append(who)
         point(f"{who}.{name}:after")
@@ -97,9 +97,8 @@ class Joined:
     @property
     def has_ended(self) -> bool:
         """True if the data manager was told the end of the transaction: an ``abort`` does not end a commit."""
-        told = {step.removesuffix(" begun") for step in self.steps}
-        ends = {"tpc_finish", "tpc_abort"} if "tpc_begin" in told else {"abort", "tpc_abort"}
-        return not told.isdisjoint(ends)
+        ends = {"tpc_finish", "tpc_abort"} if "tpc_begin" in self.told else {"abort", "tpc_abort"}
+        return not ends.isdisjoint(self.told)
 
 
 class Run:
@@ -220,15 +219,9 @@ def running() -> Run | None:
     return getattr(_local, "run", None)
 
 
-@contextmanager
-def started(run: Run | None) -> Iterator[None]:
+def started(run: Run | None) -> AbstractContextManager[object]:
     """Have a run be that of this thread."""
-    before = running()
-    _local.run = run
-    try:
-        yield
-    finally:
-        _local.run = before
+    return mock.patch.object(_local, "run", run, create=True)
 
 
 def joining(resource: Any) -> Any:

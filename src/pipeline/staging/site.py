@@ -230,11 +230,8 @@ class Site:
 
     def look(self, request: Asked, look: Callable[[Any], object]) -> Run:
         """Ask, and call ``look(request)`` in the place of traversal, or of an end without it."""
-        self._look = look
-        try:
+        with mock.patch.object(self, "_look", look):
             return self.ask(request)
-        finally:
-            self._look = None
 
     def _is_ours(self) -> bool:
         """Return whether this thread does the work of ``prove``, and not that of the site."""

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from unittest import mock
 
 from pipeline.database import forks
 from pipeline.interfaces import ConfigurationError
@@ -41,7 +42,8 @@ class SqlCopies:
         self.refused = ""
         """Why a database of the site cannot be copied."""
         self.is_frozen = False
-        self._watched: list[Any] = []
+        self._copied, self._watched = ExitStack(), ExitStack()
+        """Functions that drop the copies, and those that end the watching of their drivers, which come first."""
         self._lock = Lock()
         self._process = os.getpid()
 
@@ -54,28 +56,21 @@ class SqlCopies:
         except ImportError:
             yield
             return
-        event.listen(Engine, "do_connect", self.connect)
-        try:
+        with self._copied, self._watched:
+            self._watched.callback(forks.close_all)
+            event.listen(Engine, "do_connect", self.connect)
+            self._watched.callback(event.remove, Engine, "do_connect", self.connect)
             yield
-        finally:
-            with ExitStack() as stack:  # each step, whatever the others raise
-                for copy in self.copies.values():
-                    stack.callback(copy.drop)
-                stack.callback(forks.close_all)
-                event.remove(Engine, "do_connect", self.connect)
-                for dialect in self._watched:
-                    for name in CALLS:
-                        dialect.__dict__.pop(name, None)
 
     def connect(self, dialect: Any, record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
         """Return a connection to the copy in the place of one to the database."""
         copy = self.copy_of(dialect, arguments, options)
         arguments, options = list(arguments), dict(options)  # some versions give each connect the same ones
         copy.redirect(arguments, options)
-        if not any(one is dialect for one in self._watched):
-            self._watched.append(dialect)
+        if getattr(dialect.do_commit, "func", None) != self.call:  # else it is watched already
             for name, called in CALLS.items():
-                setattr(dialect, name, partial(self.call, getattr(dialect, name), called, copy))
+                call = partial(self.call, getattr(dialect, name), called, copy)
+                self._watched.enter_context(mock.patch.object(dialect, name, call))
         return dialect.connect(*arguments, **options)
 
     def copy_of(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
@@ -87,6 +82,7 @@ class SqlCopies:
             if copy is None:
                 with self.noting():
                     copy = self.copies[place] = self.made(dialect, arguments, options)
+                self._copied.callback(copy.drop)
                 if self.is_frozen:
                     copy.freeze()
         return copy

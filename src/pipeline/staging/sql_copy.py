@@ -15,12 +15,10 @@ from pipeline.staging.runs import running
 TIME = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+")
 """A time of day in a text. It differs from run to run."""
 Faults = Mapping[str, Callable[[str], BaseException]]
-Signature = tuple[bytes, int, int]
 WORDS = ("dbname", "database", "db")
 """The options in which a driver takes the name of the database."""
 LOCKED = 0.1
 """Seconds that a run waits for a lock of another connection, which here is its own."""
-NOTHING: Signature = (b"", 0, 0)
 
 
 class SQLite:
@@ -35,9 +33,6 @@ class SQLite:
         """The name of the database in findings."""
         self.error: Any = getattr(dialect, "loaded_dbapi", dialect.dbapi).OperationalError
         self.file = directory / f"{len(list(directory.glob('*.sqlite')))}.sqlite"
-        self.image = b""
-        self.known = NOTHING
-        """The signature of the image."""
         path = self.name.removeprefix("file:").partition("?")[0]
         if ":memory:" not in self.name and Path(path).exists():
             source = sqlite3.connect(f"file:{path}?mode=ro", uri=True)  # others may write to it
@@ -45,6 +40,7 @@ class SQLite:
                 source.backup(target)
         else:
             self.file.touch()
+        self.freeze()
 
     def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
         """Have the driver connect to the copy."""
@@ -59,7 +55,7 @@ class SQLite:
         """Raise ConfigurationError if a statement reaches the original."""
 
     def freeze(self) -> None:
-        """Let what is stored now be the state before each run."""
+        """Let what is stored now be the state before each run: an image of the file, and its signature."""
         self.image, self.known = self.file.read_bytes(), signature(self.file)
 
     def reset(self) -> None:
@@ -101,7 +97,7 @@ class SQLite:
         return error
 
 
-def signature(file: Path) -> Signature:
+def signature(file: Path) -> tuple[bytes, int, int]:
     """Return what differs after a transaction that has changed a file: SQLite's counter of changes, and the
     sizes."""
     with file.open("rb") as opened:

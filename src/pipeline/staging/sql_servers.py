@@ -13,15 +13,12 @@ import re
 import secrets
 import shutil
 import subprocess
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.engine import Connection, Engine
@@ -32,8 +29,9 @@ from pipeline.database.places import without_secrets
 from pipeline.database.sql_errors import code_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.staging.sql_copy import TIME, WORDS, Faults
+from pipeline.telling.words import texts_of
 
-STATEMENTS = tomllib.loads(files("pipeline.staging").joinpath("statements.toml").read_text("utf-8"))
+STATEMENTS = texts_of(Path(__file__).with_name("statements.toml"))
 COLUMNS = """
 SELECT column_name FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table
 AND coalesce(generation_expression, '') = '' ORDER BY ordinal_position
@@ -78,8 +76,8 @@ class ServerCopy:
         self.copy, self.frozen = f"{PREFIX}{token}_copy", f"{PREFIX}{token}_frozen"
         shown = f"{dialect.name}://{options.get('host', '')}/{options.get(self.word, '')}"
         self.original, self.look = self.engine(None), self.engine(self.copy)
-        self.is_made = False
-        self.control: Connection | None = None
+        self.ends = ExitStack()
+        self.control: Connection
         """A connection to ``frozen``. It stays open, since one that ends would be in the way for a moment."""
         self.known: Any = None
         """The state of its changes that the server has told at the begin of the run."""
@@ -95,14 +93,13 @@ class ServerCopy:
                     named = ", ".join(f"{kind} {name}" for kind, name in bound)
                     raise ConfigurationError(f"a copy would still write to the original, or elsewhere: {named}")
                 self.make(connection)
-        except (DBAPIError, ConfigurationError) as error:
-            self.drop()
+        except BaseException as error:
+            with suppress(DBAPIError):
+                self.drop()
+            if not isinstance(error, (DBAPIError, ConfigurationError)):
+                raise
             what = str(getattr(error, "orig", error)).strip()
             raise ConfigurationError(f"{shown} cannot be copied, so it is not opened: {self.cause(what)}") from None
-        except BaseException:
-            self.drop()
-            raise
-        self.is_made = True
 
     def ask(self, connection: Connection, key: str, *places: object, **names: object) -> Any:
         """Execute one of the statements of the server, or several. Return the result of the last one."""
@@ -129,10 +126,7 @@ class ServerCopy:
         options = dict(self.options)
         if database is not None:
             options[self.word] = database
-
-        def connect() -> Any:
-            return self.driver.connect(*self.arguments, **options)
-
+        connect = partial(self.driver.connect, *self.arguments, **options)
         return create_engine(self.url, creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
@@ -142,7 +136,7 @@ class ServerCopy:
         """Raise ConfigurationError if a statement reaches the original."""
 
     def freeze(self) -> None:
-        self.close_control()
+        self.ends.close()
         with self.look.connect() as connection:
             self.end_others(connection, self.copy)
             self.ask(connection, "empty")
@@ -153,8 +147,8 @@ class ServerCopy:
             self.refill = [] if is_special else list(self.kept(connection, tables))
             self.structure = self.structure_of(connection)
             self.ask(connection, "template")
-        self.control = self.engine(self.frozen).connect()
-        self.known = self.now(self.control)
+        self.control = self.ends.enter_context(self.engine(self.frozen).connect())
+        self.known = self.now()
 
     def kept(self, connection: Connection, tables: Iterable[Table]) -> Iterator[str]:
         """Keep the rows of all tables. Yield the statements that put them back."""
@@ -175,43 +169,41 @@ class ServerCopy:
         """Return what differs when anything but rows has changed."""
         return self.ask(connection, "structure").scalar()
 
-    def now(self, control: Connection) -> Any:
+    def now(self) -> Any:
         """Return what the server tells of its changes, or None if it tells nothing."""
-        row = self.ask(control, "now").first()
+        row = self.ask(self.control, "now").first()
         return None if row is None else row[-1]
 
-    def has_stored(self, control: Connection) -> bool:
+    def has_stored(self) -> bool:
         """Return whether something may have been stored since the begin of the run."""
         if "has_stored" in self.sql:
-            return bool(self.ask(control, "has_stored", self.known).scalar())
-        return self.known is None or self.now(control) != self.known
+            return bool(self.ask(self.control, "has_stored", self.known).scalar())
+        return self.known is None or self.now() != self.known
 
     def reset(self) -> None:
-        if self.control is None:
-            return
         self.end_others(self.control, self.copy)
-        if not self.has_stored(self.control):
+        if not self.has_stored():
             return
         with self.look.connect() as connection:
             is_refilled = bool(self.refill) and self.structure_of(connection) == self.structure
             if is_refilled:
                 self.put_back(connection)
         if not is_refilled:
-            self.make_again(self.control)
-        self.known = self.now(self.control)
+            self.make_again()
+        self.known = self.now()
 
     def put_back(self, connection: Connection) -> None:
         """Put back all rows."""
         for statement in self.refill:
             run(connection, statement)
 
-    def make_again(self, control: Connection) -> None:
+    def make_again(self) -> None:
         """Make the copy again, as it was before each run."""
         raise NotImplementedError
 
     def changed(self) -> tuple[Any, ...]:
         """Return the rows that are gone and those that are new, for each table that differs."""
-        if self.control is None or not self.has_stored(self.control):
+        if not self.has_stored():
             return ()
         with self.look.connect() as connection:
             now = dict(rows_of(connection, in_order(connection)[0]))
@@ -219,7 +211,6 @@ class ServerCopy:
 
     def faults(self, target: Any, has_ended: bool) -> Faults:
         """Return real faults: the server itself reports the conflict, and ends the connection."""
-
         conflict, lost = partial(raised, self.conflict, target), partial(raised, self.lose, target)
         return {"conflict": lost if has_ended else conflict, "error": lost}
 
@@ -248,23 +239,13 @@ class ServerCopy:
             if not others:
                 return
 
-    def close_control(self) -> None:
-        """Close the connection to ``frozen``."""
-        if self.control is not None:
-            self.control.close()
-            self.control = None
-
     def drop(self) -> None:
         """Remove what was made."""
-        self.close_control()
-        try:
-            with self.original.connect() as connection:
-                for database in (self.copy, self.frozen):
-                    self.end_others(connection, database)
-                    run(connection, f"DROP DATABASE IF EXISTS {database}")
-        except DBAPIError:
-            if self.is_made:
-                raise
+        self.ends.close()
+        with self.original.connect() as connection:
+            for database in (self.copy, self.frozen):
+                self.end_others(connection, database)
+                run(connection, f"DROP DATABASE IF EXISTS {database}")
 
 
 class PostgreSQL(ServerCopy):
@@ -301,15 +282,15 @@ class PostgreSQL(ServerCopy):
                 raise ConfigurationError(done.stderr.decode("utf-8", "replace").strip())
 
     def reset(self) -> None:
-        if self.control is not None and self.ask(self.control, "prepared", self.copy).first() is not None:
+        if self.ask(self.control, "prepared", self.copy).first() is not None:
             with self.look.connect() as connection:
                 for (gid,) in self.ask(connection, "prepared", self.copy):
                     run(connection, f"ROLLBACK PREPARED '{gid}'")
         super().reset()
 
-    def make_again(self, control: Connection) -> None:
-        self.end_others(control, self.copy)
-        self.ask(control, "again")
+    def make_again(self) -> None:
+        self.end_others(self.control, self.copy)
+        self.ask(self.control, "again")
 
 
 class MariaDB(ServerCopy):
@@ -362,7 +343,7 @@ class MariaDB(ServerCopy):
         if dict(rows_of(connection, self.rows)) != self.rows:
             super().put_back(connection)
 
-    def make_again(self, control: Connection) -> None:
+    def make_again(self) -> None:
         with self.look.connect() as connection:
             self.create(connection, self.structure)
             super().put_back(connection)
@@ -434,15 +415,11 @@ def quoted(connection: Connection, *names: str | None) -> str:
 def differences(keys: dict[Table, Keys], before: Rows, now: Rows) -> Iterator[tuple[Any, ...]]:
     """Yield each table that differs: its name, the rows that are gone, and those that are new."""
     new_keys = {table: numbered(table, of, before.get(table, []), now.get(table, [])) for table, of in keys.items()}
-    for table in sorted({*before, *now}, key=str):
-        old, new = before.get(table, []), now.get(table, [])
-        if old == new:
-            continue
-        old_rows = Counter(masked(keys.get(table, {}), old, {}))
-        new_rows = Counter(masked(keys.get(table, {}), new, new_keys))
-        gone, added = old_rows - new_rows, new_rows - old_rows
-        if gone or added:
-            yield table[1], tuple(sorted(gone.elements())), tuple(sorted(added.elements()))
+    for table in sorted((one for one in {*before, *now} if before.get(one) != now.get(one)), key=str):
+        old = Counter(masked(keys.get(table, {}), before.get(table, []), {}))
+        new = Counter(masked(keys.get(table, {}), now.get(table, []), new_keys))
+        if old != new:
+            yield table[1], tuple(sorted((old - new).elements())), tuple(sorted((new - old).elements()))
 
 
 def numbered(
@@ -466,7 +443,7 @@ def masked(keys: Keys, rows: list[tuple[Any, ...]], new_keys: dict[Table, dict[i
 
 
 def plain(value: Any, names: dict[int, str]) -> Any:
-    """Return a value of a column. Times and random ids are one word.
+    """Return a value of a column. Times are one word.
 
     names  those of new keys
     """
@@ -474,8 +451,6 @@ def plain(value: Any, names: dict[int, str]) -> Any:
         return names.get(value, value)
     if isinstance(value, (datetime.date, datetime.time)):
         return "TIME"
-    if isinstance(value, UUID):
-        return "UUID"
     if isinstance(value, (memoryview, bytearray)):
         return bytes(value)
     if isinstance(value, (dict, list, set)):
