@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, entry_points
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from paste.deploy import loadapp, loadwsgi
@@ -132,11 +133,23 @@ def named_errors(uri: str) -> Iterator[None]:
         if found is None:
             if traceback.extract_tb(error.__traceback__)[-1].filename != loadwsgi.__file__:
                 raise  # it is not what Paste Deploy says of an ini
+            if isinstance(error, KeyError):  # of ``get option = variable``
+                raise NotFound(_missing_variable(file, *error.args)) from None
             raise NotFound(str(error)) from error
         name, egg, protocols = found.groups()
         where = place_of_value(file, f"egg:{egg}#{name}")
         hint = _near(name, egg, protocols)
         raise NotFound(f"{where}: {egg} has no {name!r} for such a section; {hint}") from None
+
+
+def _missing_variable(file: str, name: str) -> str:
+    """Return what is said of a variable that is not there, with the line that reads it."""
+    text = Path(file).read_text("utf-8", "replace")
+    known = re.findall(r"(?m)^(\w+)[ \t]*[=:]", text.partition("[DEFAULT]")[2].partition("\n[")[0])
+    near = "".join(f"; did you mean {one!r}?" for one in get_close_matches(name, known, 1))
+    read = re.search(rf"(?m)^get [^=\n]+=[ \t]*{re.escape(name)}[ \t]*$", text)
+    line = f", line {text.count(chr(10), 0, read.start()) + 1}" if read is not None else ""
+    return f"{file}{line}: there is no variable {name!r} in [DEFAULT]{near}"
 
 
 def _missing_section(file: str, name: str, kind: str, ini: str) -> str:

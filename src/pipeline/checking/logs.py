@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from configparser import ConfigParser, InterpolationError
 from configparser import Error as IniError
+from difflib import get_close_matches
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,17 @@ from pipeline.options import resolve
 from pipeline.telling.errors import in_one_line
 from pipeline.telling.findings import Finding
 
-KINDS = ("logger", "handler", "formatter")
+KINDS: dict[str, tuple[set[str], set[str]]] = {
+    "logger": ({"handlers"}, {"level", "qualname", "propagate"}),
+    "handler": ({"class"}, {"level", "formatter", "args", "kwargs"}),
+    "formatter": (set(), {"format", "datefmt", "style", "validate", "class", "defaults"}),
+}
+"""The options that ``fileConfig`` needs in a section of each kind, and those that it reads as well."""
 
 
 def of_logging(path: Path, variables: Mapping[str, str]) -> Iterator[Finding]:
     """Yield what is wrong with the sections of the logging."""
-    if "loggers" in sections_of(str(path)):
+    if any(section.partition("_")[0].rstrip("s") in KINDS for section in sections_of(str(path))):
         try:
             read = _Logging(path, variables)
         except IniError:  # the site does not load, and says why
@@ -54,7 +60,8 @@ class _Logging:
         return self.parser.get(section, option, raw=raw, fallback=default)
 
     def names(self, section: str, option: str) -> list[str]:
-        return [name.strip() for name in self.value(section, option).split(",") if name.strip()]
+        value = self.value(section, option)
+        return [name.strip() for name in value.split(",")] if value else []
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong, section by section."""
@@ -62,6 +69,8 @@ class _Logging:
         for kind in KINDS:
             section = f"{kind}s"
             listed[kind] = self.names(section, "keys") if section in self.sections else []
+            if not self.parser.has_option(section, "keys"):
+                yield self.error(section, "keys", f"[{section}] with its keys is not there, and logging needs it")
             for name in listed[kind]:
                 if f"{kind}_{name}" not in self.sections:
                     what = f"[{kind}_{name}] is not there"
@@ -79,6 +88,17 @@ class _Logging:
                 remedy = "Name it in [DEFAULT], or write %% for a percent sign."
                 yield self.error(section, option, in_one_line(error).rpartition(": ")[2], remedy)
                 return
+        kind = section.partition("_")[0]
+        needed, read = KINDS[kind]
+        needed = needed | ({"qualname"} if kind == "logger" and section != "logger_root" else set())
+        for option in needed - {name.lower() for name in self.sections[section][1]} - self.parser.defaults().keys():
+            yield self.error(section, "", f"the {kind} has no {option}, which logging needs")
+        for option in self.sections[section][1]:
+            if option.lower() not in needed | read:
+                remedy = "".join(f"Did you mean {near}?" for near in get_close_matches(option, needed | read, n=1))
+                yield self.error(section, option, f"logging does not read {option!r}", remedy)
+        if not re.fullmatch(r"[\w.-]*", name := self.value(section, "qualname")):
+            yield self.error(section, "qualname", f"{name!r} is not a name of a logger", "pipeline is one.")
         level = self.value(section, "level")
         if level and level not in logging.getLevelNamesMapping():
             yield self.error(section, "level", f"{level!r} is not a level of logging", "INFO is one.")
@@ -120,7 +140,7 @@ class _Logging:
         try:
             cls: Any = _class_of(self.value(section, "class", "logging.Formatter"))
             format, style = self.value(section, "format") or None, self.value(section, "style", "%")
-            cls(format, self.value(section, "datefmt") or None, style)
+            cls(format, self.value(section, "datefmt") or None, style).format(logging.makeLogRecord({}))
         except Exception as error:
             yield self.error(section, "format", f"the formatter: {in_one_line(error)}")
 

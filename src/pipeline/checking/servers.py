@@ -22,6 +22,7 @@ from pipeline.telling.findings import Finding, of_error
 
 SERVERS = ("waitress", "gunicorn", "granian")
 """The packages of servers that a site is served by, as a rule."""
+BOOLEANS = {"true", "yes", "on", "1", "t", "y", "false", "no", "off", "0", "f", "n"}
 MIB = 1024 * 1024
 OLDEST_SETUPTOOLS = 77
 """The first setuptools whose pkg_resources finds installed packages with a dot in their name."""
@@ -63,6 +64,9 @@ def of_server(path: Path, variables: Mapping[str, str], max_body: int | None) ->
         else:
             yield from of_port(path, str(settings.get("host", "127.0.0.1")), str(settings.get("port", "")))
             yield from of_options(path, settings)
+    elif others := [name for name in sections_of(str(path)) if name.strip().lower().startswith("server")]:
+        where = place_in(path, others[0])
+        yield Finding("warning", where, "no section is [server:main], which is served", "Give it that name.")
     yield from of_safety(path, max_body)
 
 
@@ -70,6 +74,8 @@ def of_missing_server(path: Path, error: Exception) -> Finding:
     """Return what is said of a server that is not there: a note, if it is one that other machines may have."""
     finding = of_error(error, f"{path}, section [server:main]")
     name = package_of(path)
+    if name in SERVERS and find_spec(name) is not None:  # its section is wrong
+        return finding
     if name in SERVERS:
         return finding._replace(level="note", remedy=f"pip install {name}")
     near = get_close_matches(name, SERVERS, n=1)
@@ -92,8 +98,14 @@ def of_options(path: Path, settings: Mapping[str, Any]) -> Iterator[Finding]:
             remedy = f"Did you mean {near[0]}?" if near else f"{name} names its options in its documentation."
             yield Finding("error", where, f"{name} has no option {option!r}", remedy)
             continue
+        if slip := re.search(r"""(?<=\s)[;#](?=\s)|^(["'])(?=.*\1$)""", value):
+            yield Finding("error", where, f"{option} = {value}: {slip[0]} belongs to the value", "Leave it out.")
+            continue
+        read = known[option.lower()]
+        if getattr(read, "__name__", "") == "asbool" and value.lower() not in BOOLEANS:
+            yield Finding("error", where, f"{option} = {value}: {name} takes it for false", "Write true or false.")
         try:
-            known[option.lower()](value)
+            read(value)
         except Exception as error:
             said = in_one_line(error).partition(": [Traceback")[0]
             yield Finding("error", where, f"{option} = {value}: {said}", f"{name} would not start with it.")

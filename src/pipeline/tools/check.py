@@ -188,13 +188,15 @@ def of_packages(path: Path) -> Iterator[Finding]:
 
 
 def of_indented(path: Path) -> Iterator[Finding]:
-    """Yield the options that are indented below a ``use``, and so belong to its value."""
-    for section, (line, keys) in sections_of(str(path)).items():
-        number, value = keys.get("use", (line, None))
-        first, *more = (value or "").splitlines()[:2] or [""]
-        if first and more and "=" in more[0]:
-            where = f"{path}, section [{section}], line {number + 1}"
-            yield Finding.of("indented option", where, line=more[0].strip())
+    """Yield the options that are indented below another one, and so belong to its value."""
+    for section, (_, keys) in sections_of(str(path)).items():
+        is_plain = section.startswith(("server:", "logger", "handler", "formatter"))
+        for option, (number, value) in keys.items():
+            first, *more = (value or "").splitlines() or [""]
+            for line in more if first and (option == "use" or is_plain) else ():
+                if re.match(r"\s*\w+\s*=", line):
+                    where = f"{path}, section [{section}], line {number + 1 + more.index(line)}"
+                    yield Finding.of("indented option", where, line=line.strip())
 
 
 def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
@@ -291,7 +293,7 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
         elif parameters[option].default == value:
             yield Finding.of("default", where, option=option, value=written(value), element=element.name)
         for slip in VALUES:
-            is_of = f"{element.name}.{option}" in slip["options"] if slip["options"] else isinstance(value, tuple)
+            is_of = {f"{element.name}.{option}", type(value).__name__} & {*slip["options"]}
             if is_of and (found := re.search(slip["pattern"], step.strings.get(option, ""))):
                 yield Finding("warning", where, f"{option}: {found[0]!r} {slip['what']}", slip["remedy"])
         if isinstance(value, str) and (weak := _weak_password(value)):

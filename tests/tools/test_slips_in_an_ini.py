@@ -1,0 +1,96 @@
+"""Each line of an ini with a slip of the hand: ``pipeline check`` tells each, whichever section it stands in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.__main__ import main
+
+INI = (Path(__file__).parents[2] / "etc" / "deploy.ini").read_text("utf-8").replace("/../var/", "/var/")
+LINES = INI.splitlines()
+OPTIONS = [number for number, line in enumerate(LINES) if "=" in line and not line.startswith("#")]
+SLIPS = {
+    "a letter is missing": lambda name, value: f"{name[:-1]} = {value}",
+    "a letter twice": lambda name, value: f"{name}{name[-1]} = {value}",
+    "quotation marks": lambda name, value: f'{name} = "{value}"',
+    "a comment": lambda name, value: f"{name} = {value} ; as in the other site",
+}
+FREE_TEXT = ("format",)
+"""Options that may have any text."""
+
+
+def told(lines: list[str], ini: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """Return the findings of check for an ini, without notes."""
+    ini.write_text("\n".join(lines) + "\n", "utf-8")
+    main(["check", "--json", str(ini)])
+    return [one for one in json.loads(capsys.readouterr().out)["findings"] if one["level"] != "note"]
+
+
+def findings(lines: list[str], ini: Path, capsys: pytest.CaptureFixture[str]) -> set[tuple[str, str]]:
+    """Return level and text of each finding."""
+    return {(one["level"], one["what"]) for one in told(lines, ini, capsys)}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in the directory of the ini: a path with a slip begins there."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_in_a_line_is_told(slip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ini = tmp_path / "site.ini"
+    before, silent = findings(LINES, ini, capsys), []
+    for number in OPTIONS:
+        line = LINES[number]
+        indent = line[: len(line) - len(line.lstrip())]
+        name, _, value = (part.strip() for part in line.partition("="))
+        if (name in FREE_TEXT or not value) and "letter" not in slip:
+            continue
+        wrong = indent + SLIPS[slip](name, value)
+        if findings([*LINES[:number], wrong, *LINES[number + 1 :]], ini, capsys) <= before:
+            silent.append(f"line {number + 1}: {wrong}")
+    assert not silent, "\n".join(silent)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("[server:main]", "[server:mian]"),
+        ("[loggers]", "[logger]"),
+        ("keys = stderr", "keys = stderr,"),
+        ("handlers = stderr", "handlers = stderr,"),
+        ("handlers = stderr", "#handlers = stderr"),
+        ("threads = 8", "threads = 8\n  connection_limit = 5"),
+        ("level = WARNING", "level = WARNING\n  propagate = 0"),
+        ("asyncore_use_poll = true", "asyncore_use_poll = ture"),
+        ("%(message)s", "%(message)"),
+        ("style-src = 'self'", "style-src = 'self', 'none'"),
+        ("style-src = 'self'", "style-src = 'self"),
+    ],
+)
+def test_a_line_that_means_nothing_or_something_else_is_told(
+    right: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert right in INI
+    before = findings(LINES, tmp_path / "site.ini", capsys)
+    after = findings(INI.replace(right, wrong, 1).splitlines(), tmp_path / "site.ini", capsys)
+    assert after - before
+
+
+@pytest.mark.parametrize(
+    ("line", "option"), [("get hosts = sites", "sitez"), ("get host = http_host", "http_hsot")]
+)
+def test_a_variable_that_is_not_there_has_its_line_and_the_nearest_name(
+    line: str, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = f"{line.partition('=')[0]}= {option}"
+    number = LINES.index(line)
+    found = told([*LINES[:number], wrong, *LINES[number + 1 :]], tmp_path / "site.ini", capsys)
+    right = line.rpartition(" ")[2]
+    said = f"there is no variable {option!r} in [DEFAULT]; did you mean {right!r}?"
+    assert (number + 1, said) in [(one["line"], one["what"]) for one in found]
