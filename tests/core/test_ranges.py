@@ -156,6 +156,13 @@ def test_an_address_of_the_login_page_that_is_no_path_is_refused(login: str, tmp
         made("authenticate", tmp_path, login=login)
 
 
+@pytest.mark.parametrize("level", ["nonsense", "READ COMMITTED", '"SERIALIZABLE"'])
+def test_a_level_of_isolation_that_the_database_has_not_is_refused(level: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="and sqlite has READ UNCOMMITTED, SERIALIZABLE"):
+        made("sql", tmp_path, isolation_level=level)
+    made("sql", tmp_path, isolation_level="read_uncommitted")
+
+
 @pytest.mark.parametrize("login", ["@@login", "members/@@login", "log-in/", "++skin++blue/@@login"])
 def test_the_path_of_a_login_page(login: str, tmp_path: Path) -> None:
     made("authenticate", tmp_path, login=login)

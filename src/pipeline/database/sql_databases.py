@@ -96,6 +96,12 @@ class Database:
         self.file = sqlite_file(url)
         """The file, if it is one of SQLite."""
         dialect = self.engine.dialect
+        if level := str(settings.get("isolation_level") or "").upper().replace("_", " "):
+            connection: Any = None  # the lists of SQLAlchemy need none
+            with suppress(NotImplementedError):
+                if level not in (known := dialect.get_isolation_level_values(connection)):
+                    levels = ", ".join(one for one in known if one != "AUTOCOMMIT")
+                    raise ConfigurationError(f"sql: isolation_level is {level}, and {dialect.name} has {levels}")
         self.dialect = own
         self.judge = Judge(own.errors, dialect.loaded_dbapi.Error)
         self.is_pooled = isinstance(self.engine.pool, Connections)

@@ -127,12 +127,7 @@ def shield(
     ``request.allow_source``, or sets the header itself. Attributes with code, such as ``onclick``, never run.
     Stands outside ``errors`` and inside ``vhost``. Provides the content policy.
     """
-    policy = SOURCES | {name.lower(): value for name, value in (sources or {}).items()}
-    for package in inline:
-        for kind, text in in_pages(package):
-            name = f"{kind}-src"
-            policy[name] = joined((policy.get(name, policy["default-src"]), hash_of(text)))
-    content_policy = REPORT_ONLY if report_only else NAME, written(policy)
+    content_policy = REPORT_ONLY if report_only else NAME, policy_of(sources or {}, inline)
     always: HeaderList = [NOSNIFF]
     always += [("Referrer-Policy", referrer)] if referrer else []
     always += [("Cross-Origin-Opener-Policy", opener)] if opener else []
@@ -154,24 +149,35 @@ def shield(
 
     def shield(request: ShieldRequest, response: Response) -> None:
         plain, secure = usual
-        # Traversal, switch and URLMap take several slashes for one, and the first two pass over "/./".
-        asked = _SLASHES.sub("/", request.environ.get("PATH_INFO", "")) if at else ""
-        if at and (path := mount_of(asked, at)) is not None:
-            plain, secure = at[path]
-            request.shield_policy = plain[0] if plain is not always else (content_policy[0], "")
+        if at:
+            # Traversal, switch and URLMap take several slashes for one, and the first two pass over "/./".
+            asked = _SLASHES.sub("/", request.environ.get("PATH_INFO", ""))
+            if (path := mount_of(asked, at)) is not None:
+                plain, secure = at[path]
+                request.shield_policy = plain[0] if plain is not always else (content_policy[0], "")
+            elif "/../" in f"{asked}/":  # of an application that goes up: browsers obey all policies
+                plain, secure = [*plain, *of_mounts], [*secure, *of_mounts]
         headers = secure if request.environ["wsgi.url_scheme"] == "https" else plain
         listed = response.headerlist
         if len(listed) > 1:  # an outer element has sent some
             sent = {name.lower() for name, _ in listed}
             headers = [pair for pair in headers if pair[0].lower() not in sent]
         listed += headers
-        if "/../" in f"{asked}/":  # of an application that goes up: browsers obey all policies
-            listed += of_mounts
         next(request, response)
         if report_only and NAME in response.headers:  # a page with a policy of its own, such as an error page
             response.headers.pop(REPORT_ONLY, None)
 
     return Offers(shield, shield_policy=content_policy)
+
+
+def policy_of(sources: dict[str, str], inline: tuple[str, ...]) -> str:
+    """Return the policy of a site: the default, with the sources of the site, and the texts in its templates."""
+    policy = SOURCES | {name.lower(): value for name, value in sources.items()}
+    for package in inline:
+        for kind, text in in_pages(package):
+            name = f"{kind}-src"
+            policy[name] = joined((policy.get(name, policy["default-src"]), hash_of(text)))
+    return written(policy)
 
 
 _TAG = re.compile(

@@ -15,7 +15,7 @@ from ZODB.Connection import Connection
 from pipeline.composition import Offers, element
 from pipeline.database.places import OF_ZODB, facts_of_uris, scheme_of
 from pipeline.database.transactions import OFFERED, Manager
-from pipeline.database.zodb_pools import PooledRequest, pool_of, pool_of_given
+from pipeline.database.zodb_pools import PooledConnection, PooledRequest, pool_of, pool_of_given
 from pipeline.database.zodb_pools import close_all as close_all
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.jobs import JobRequest
@@ -110,9 +110,7 @@ def zodb(
         "statement_timeout": statement_timeout,
     }
     at_least(1, max_connections=max_connections)
-    at_least(0, cache_size=cache_size, cache_size_bytes=cache_size_bytes, connection_wait=connection_wait)
-    at_least(0, pool_size=pool_size, pool_timeout=pool_timeout, lock_timeout=lock_timeout)
-    at_least(0, statement_timeout=statement_timeout)
+    at_least(0, **settings | {"connection_wait": connection_wait})
     given = {name: value for name, value in settings.items() if value is not None}
     with suppress(FileNotFoundError):  # for new blobs: it is found by opening files, so not when there are too many
         tempfile.gettempdir()
@@ -126,7 +124,13 @@ def zodb(
         conf = () if zope_conf is None else (zope_conf,)
         pool = pool_of_given(db(*conf) if callable(db) else db, databases, given, manager)
     changes = pool.changes if db is not None or scheme_of(uri) in OF_ZODB else None
-    use, find_root = pool.use, _finder(root)
+    return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED, zodb_changes=changes)
+
+
+def _openers(
+    use: Callable[[ZodbRequest], PooledConnection], find_root: Callable[[Any], Any] | None
+) -> dict[str, Callable[[ZodbRequest], Any]]:
+    """Return the functions that make ``request.tm``, ``zodb``, ``job_queue`` and ``root``."""
 
     def open_root(request: ZodbRequest) -> Any:
         pooled = use(request)
@@ -137,15 +141,12 @@ def zodb(
             pooled.tm.get().addAfterAbortHook(request.__dict__.pop, ("root", None))
         return found
 
-    return Offers(
-        next,
-        tm=lambda request: use(request).tm,
-        zodb=lambda request: use(request).connection,
-        job_queue=lambda request: InZodb(request.zodb),
-        root=open_root,
-        zodb_changes=changes,
-        **OFFERED,
-    )
+    return {
+        "tm": lambda request: use(request).tm,
+        "zodb": lambda request: use(request).connection,
+        "job_queue": lambda request: InZodb(request.zodb),
+        "root": open_root,
+    }
 
 
 def ask_server(request: ZodbRequest) -> None:

@@ -116,11 +116,8 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
         findings += of_chain(chain, debug)
     for given, near in unread(chains, re.findall(r"(?m)^(\w++)[ \t]*+[=:]", text_of(path, "DEFAULT"))):
         findings.append(Finding.of("unread variable", place_of_variable(path, given), name=given, near=near))
-    findings += of_sections(path) if name is None else ()
-    steps = [step for chain in chains for step in chain.steps]
-    files = {path, *(Path(step.where.partition(", section ")[0]) for step in steps if step.where)}
-    for other in sorted(files - {path}) if name is None else ():
-        findings += [one for one in of_sections(other, files - {other}) if ", section [filter:" in one.where]
+    if name is None:
+        findings += [*of_sections(path), *of_used(path, chains)]
     findings += of_indented(path)
     if chains:
         findings += of_switches(path, parse_variables(words))
@@ -185,6 +182,14 @@ def of_packages(path: Path) -> Iterator[Finding]:
             yield Finding("error", where, in_one_line(error), "")
         except Exception:  # loading the section says it
             continue
+
+
+def of_used(path: Path, chains: Iterable[Chain]) -> Iterator[Finding]:
+    """Yield the filters of the inis that an ini uses, if no pipeline has them."""
+    places = [step.where for chain in chains for step in chain.steps]
+    files = {path, *(Path(place.partition(", section ")[0]) for place in places if place)}
+    for other in sorted(files - {path}):
+        yield from (one for one in of_sections(other, files - {other}) if ", section [filter:" in one.where)
 
 
 def of_indented(path: Path) -> Iterator[Finding]:
