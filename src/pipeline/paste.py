@@ -147,9 +147,12 @@ def _missing_variable(file: str, name: str) -> str:
     text = Path(file).read_text("utf-8", "replace")
     known = re.findall(r"(?m)^(\w+)[ \t]*[=:]", text.partition("[DEFAULT]")[2].partition("\n[")[0])
     near = "".join(f"; did you mean {one!r}?" for one in get_close_matches(name, known, 1))
-    read = re.search(rf"(?m)^get [^=\n]+=[ \t]*{re.escape(name)}[ \t]*$", text)
-    line = f", line {text.count(chr(10), 0, read.start()) + 1}" if read is not None else ""
-    return f"{file}{line}: there is no variable {name!r} in [DEFAULT]{near}"
+    places = (
+        f", line {number}"
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.startswith("get ") and line.partition("=")[2].strip() == name
+    )
+    return f"{file}{next(places, '')}: there is no variable {name!r} in [DEFAULT]{near}"
 
 
 def _missing_section(file: str, name: str, kind: str, ini: str) -> str:

@@ -121,6 +121,7 @@ def test_it_is_ready_while_the_server_refuses_one_more_connection(
     assert ask("/@@health").status == "200 OK"
     (database,) = (one for one in sql_databases._databases.values() if str(tmp_path) in one.shown)
     in_use = database.engine.connect()
+    in_use.info[sql_databases.CLOSE_AT_END] = False  # as that of a request
 
     def refuse(*arguments: object, **options: object) -> NoReturn:
         raise sqlite3.OperationalError("remaining connection slots are reserved")

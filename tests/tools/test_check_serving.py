@@ -150,7 +150,8 @@ def test_logging_that_is_right(tmp_path: Path) -> None:
     assert found_in(tmp_path, with_class) == []
     styled = INI.replace("format = %(asctime)s %(levelname)s %(message)s", "format = {message}\nstyle = {")
     assert found_in(tmp_path, styled) == []
-    assert found_in(tmp_path, INI.replace("[loggers]", "[loggers_of_another]")) == []
+    (unread,) = found_in(tmp_path, INI.replace("[loggers]", "[loggers_of_another]"))
+    assert (unread.level, unread.what) == ("warning", "[loggers] with its keys is not there, and logging needs it")
     assert found_in(tmp_path, INI + "\n[loggers]\n") == [], "the site does not load, and says why"
 
 

@@ -1369,7 +1369,8 @@ def test_control_a_sound_site_is_not_told_so(mistake: Mistake, site: Site) -> No
     ],
 )
 def test_values_that_do_not_do_what_they_seem_to(option: str, value: str, is_told: bool) -> None:
-    found = [slip for slip in VALUES if option in slip["options"] and re.search(slip["pattern"], value)]
+    names = {option, "tuple" if option.endswith(".trusted") else "str"}
+    found = [slip for slip in VALUES if names & {*slip["options"]} and re.search(slip["pattern"], value)]
     assert len(found) == is_told
 
 

@@ -70,7 +70,8 @@ class _Logging:
             section = f"{kind}s"
             listed[kind] = self.names(section, "keys") if section in self.sections else []
             if not self.parser.has_option(section, "keys"):
-                yield self.error(section, "keys", f"[{section}] with its keys is not there, and logging needs it")
+                told = self.error(section, "keys", f"[{section}] with its keys is not there, and logging needs it")
+                yield told if "loggers" in self.sections else told._replace(level="warning")
             for name in listed[kind]:
                 if f"{kind}_{name}" not in self.sections:
                     what = f"[{kind}_{name}] is not there"

@@ -29,7 +29,7 @@ from transaction import TransactionManager
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
 from pipeline.database.places import hosts_of, loggable_uri, make_file, sqlite_file, without_secrets
-from pipeline.database.sql_dialects import SQLITE, dialect_of, time_outs
+from pipeline.database.sql_dialects import SQLITE, dialect_of, refuse_unknown_level, time_outs
 from pipeline.database.sql_drivers import CONNECTING, begin_in_sqlite, execute, leave_transactions_to_us
 from pipeline.database.sql_errors import Judge, hide_values, make_unavailable
 from pipeline.database.sql_sessions import (
@@ -96,12 +96,7 @@ class Database:
         self.file = sqlite_file(url)
         """The file, if it is one of SQLite."""
         dialect = self.engine.dialect
-        if level := str(settings.get("isolation_level") or "").upper().replace("_", " "):
-            connection: Any = None  # the lists of SQLAlchemy need none
-            with suppress(NotImplementedError):
-                if level not in (known := dialect.get_isolation_level_values(connection)):
-                    levels = ", ".join(one for one in known if one != "AUTOCOMMIT")
-                    raise ConfigurationError(f"sql: isolation_level is {level}, and {dialect.name} has {levels}")
+        refuse_unknown_level(dialect, str(settings.get("isolation_level") or ""))
         self.dialect = own
         self.judge = Judge(own.errors, dialect.loaded_dbapi.Error)
         self.is_pooled = isinstance(self.engine.pool, Connections)

@@ -7,10 +7,11 @@ of the dialect in SQLAlchemy, and its object a ``Dialect``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.database.sql_drivers import (
     MYSQLCONNECTOR,
@@ -265,6 +266,15 @@ def dialect_of(name: str, driver: str) -> tuple[Dialect, Driver]:
             f"could be stored twice after a conflict. Use one of {', '.join(known)}"
         )
     return dialect, dialect.drivers[driver]
+
+
+def refuse_unknown_level(dialect: Any, level: str) -> None:
+    """Raise ConfigurationError for a level of isolation that a dialect of SQLAlchemy does not have."""
+    with suppress(NotImplementedError):
+        known = dialect.get_isolation_level_values(None)
+        if level and level.upper().replace("_", " ") not in known:
+            levels = ", ".join(one for one in known if one != "AUTOCOMMIT")
+            raise ConfigurationError(f"sql: isolation_level is {level}, and {dialect.name} has {levels}")
 
 
 def time_outs(

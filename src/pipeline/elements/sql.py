@@ -126,8 +126,7 @@ def sql(
         "isolation_level": isolation_level,
         "hide_parameters": hide_parameters,
     }
-    at_least(0, max_lag=max_lag, pool_size=pool_size, pool_timeout=pool_timeout, lock_timeout=lock_timeout)
-    at_least(0, statement_timeout=statement_timeout)
+    at_least(0, max_lag=max_lag, pool_size=pool_size, pool_timeout=pool_timeout)
     at_least(-1, max_overflow=max_overflow, pool_recycle=pool_recycle)  # -1: no limit, as SQLAlchemy has it
     given = {name: value for name, value in settings.items() if value is not None}
     time_limits = {"statement_timeout": statement_timeout, "lock_timeout": lock_timeout}
