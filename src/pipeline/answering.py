@@ -22,13 +22,16 @@ def answer_at_edge(request: Request, response: Response, error: Exception) -> An
         raise error
     try:
         try:
-            late = [pair for pair in response.headerlist if pair[0] in OF_EVERY_ANSWER]
+            # What is stored is told all the same: its session, its login, and its position.
+            names = OF_EVERY_ANSWER | {"Set-Cookie"} if request.outcome == "committed" else OF_EVERY_ANSWER
+            late = [pair for pair in response.headerlist if pair[0] in names]
             if request.answer_error is not None and request.response_before is not None:  # it has met ``errors``
                 request.answer_error(request, response, error)
             else:
                 response.restore(_BARE)
                 put_error(request, response, error)
-            response.headers.update(late)
+            others = [pair for pair in response.headerlist if pair[0] not in OF_EVERY_ANSWER]
+            response.headerlist[:] = [*others, *late]
             body = prepare(request, response)
             return body if type(body) is list else stream(request, response, body)
         except Exception as failure:  # an error view that streams has failed, or an output filter

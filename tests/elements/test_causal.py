@@ -40,6 +40,8 @@ def counter(next: Handler) -> Handler:
         if request.path == "/fails":
             response.status = 409
             request.commit_on_error = True
+        if request.path == "/breaks":
+            response.app_iter = (bytes(1 // zero) for zero in [0])
 
     return counter
 
@@ -111,6 +113,15 @@ def test_a_position_that_the_server_never_comes_to_is_forgotten(two: Two, tmp_pa
     assert answer.text == "1"
     assert cookie.loads(answer.headers[HEADER])[0] == {name: position}
     assert HEADER not in two.ask(0, HTTP_X_WRITTEN=answer.headers[HEADER]).headers
+
+
+def test_the_answer_to_a_stream_that_fails_after_the_commit_tells_what_is_stored(two: Two) -> None:
+    wrote = two.ask(0, "POST", "/breaks")
+    assert (wrote.status_int, wrote.headers["X-Outcome"]) == (500, "committed")
+    assert two.ask(1, HTTP_COOKIE=cookie_of(wrote)).text == "1"
+    assert two.ask(1, HTTP_X_WRITTEN=wrote.headers[HEADER]).text == "1"
+    read = two.ask(0, path="/breaks")
+    assert (read.status_int, read.headers.getall("Set-Cookie"), read.headers.get(HEADER)) == (500, [], None)
 
 
 def test_a_visitor_reads_the_own_write(two: Two) -> None:

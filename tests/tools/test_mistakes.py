@@ -1207,6 +1207,7 @@ MISTAKES = [
         for element, lines, said in [
             ("shield", "sources = img-src = self https://a.example", "'self' is taken for the name of a host"),
             ("shield", "referrer = no-referer", "'no-referer' is no Referrer-Policy"),
+            ("shield", "referrer = no-referrer", "'no-referrer' has browsers hide the origin"),
             ("shield", "opener = same-orign", "'same-orign' is no Cross-Origin-Opener-Policy"),
             ("sql", "url = sqlite://", "'sqlite://' is in the memory of one process"),
             ("session", "keys = %(here)s/keys\nkeep = basket, language", "'basket,' has a comma, which belongs to"),

@@ -14,6 +14,7 @@ from pipeline.composition import Offers, element
 from pipeline.cookies import MOST_OF_A_NAME
 from pipeline.database.transactions import DatabaseRequest
 from pipeline.database.written import NOTHING, Positions, seen_by
+from pipeline.http.header_lists import OF_EVERY_ANSWER
 from pipeline.interfaces import Facts, Handler
 from pipeline.request import SAFE_METHODS
 from pipeline.response import Response
@@ -23,6 +24,7 @@ COOKIE = "written"
 NAMES = re.compile(rf"(?:__Host-)?{COOKIE}[-0-9a-f]{{0,17}}\.[0-9a-f]{{8}}(?==)")
 HEADER = "X-Written"
 """Name of the header of requests and answers, for programs that keep no cookies."""
+OF_EVERY_ANSWER.add(HEADER)
 MOST = 8
 """Databases that a cookie tells of."""
 
