@@ -136,6 +136,8 @@ def view(
         raise ViewError(f"@view stands {on}; write @view() or @view(name=...)")
     if isinstance(methods, str):
         raise TypeError(f"methods must be a tuple such as ('GET', 'POST'), not {methods!r}")
+    if not isinstance(cross_site, bool) or not isinstance(permission, str | None) or permission == "":
+        raise TypeError(f"cross_site is a bool, and permission a name: {cross_site!r}, {permission!r}")
     judged = version and partial(versioned, version, version_required)
     facts = context, name, tuple(methods), request_type, permission, cross_site, judged
     return noting(lambda views, target: views.add(target, *facts))
@@ -385,12 +387,12 @@ def _takes_response(function: Callable[..., Any]) -> bool:
 
 def _refuse_uncallable(view: View, is_of_errors: bool) -> None:
     """Raise ViewError for a view that no request can reach, or that an error cannot call."""
-    if view.name.startswith(("_", "@", "+")) or "/" in view.name:
+    if view.name.startswith(("_", "@", "+")) or "/" in view.name or view.name in (".", ".."):
         raise ViewError(f"{view}: a view cannot be named {view.name!r}: no path leads to that name")
     if not view.methods:
         raise ViewError(f"{view}: it accepts no method")
     for method in view.methods:
-        if not method or " " in method:
+        if not method.replace("-", "").isalpha():
             raise ViewError(f"{view}: {method!r} is not a method")
     called = view.function.__call__ if isinstance(view.function, type) else view.function
     if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):

@@ -224,6 +224,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"methods": ()}, "it accepts no method"),
     ({"methods": ("GET POST",)}, "'GET POST' is not a method"),
     ({"methods": ("",)}, "'' is not a method"),
+    ({"methods": ("GET,POST",)}, "'GET,POST' is not a method"),
+    ({"name": ".."}, "a view cannot be named '..'"),
     ({"context": KeyError, "permission": "edit"}, "an error view cannot have a permission"),
 ]
 
@@ -234,6 +236,15 @@ def test_a_view_that_cannot_be_is_refused(options: dict[str, Any], message: str)
         added(options)
     assert message in str(refused.value)
     assert __file__ in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "options", [{"cross_site": "no"}, {"cross_site": None}, {"permission": ""}, {"permission": ["edit"]}]
+)
+def test_options_of_another_type_are_refused(options: dict[str, Any]) -> None:
+    """``cross_site = "no"`` was true, and let other sites in."""
+    with pytest.raises(TypeError, match="cross_site is a bool, and permission a name"):
+        view(**options)
 
 
 def test_methods_that_are_a_string_are_refused() -> None:

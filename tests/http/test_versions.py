@@ -11,6 +11,7 @@ from pipeline import Request, Response, view
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.http.versions import etag_of
+from pipeline.interfaces import ViewError
 
 STORED: list[str] = []
 
@@ -108,3 +109,13 @@ def test_an_etag_by_hand_is_too_late_for_a_change(publish: Any, call: Any, caplo
     assert "@view(version=...)" in caplog.text
     assert call(app, "/", "PUT").status == 200
     assert call(app, "/", "GET", HTTP_IF_NONE_MATCH='"new"').status == 304
+
+
+@pytest.mark.parametrize("version", [3, "title", lambda: "1", lambda context, request: "1"])
+def test_a_version_that_cannot_be_called_is_refused_at_load(version: Any, publish: Callable[..., Any]) -> None:
+    @view(version=version)
+    def page(context: Any, request: Request) -> str:
+        return "page"
+
+    with pytest.raises(ViewError, match=r"the version of a view is .* cannot be called with the context alone"):
+        publish(page)

@@ -13,9 +13,10 @@ from typing import Any
 
 from webob.exc import HTTPPreconditionFailed, HTTPPreconditionRequired
 
+from pipeline.declared import takes
 from pipeline.http.conditional import precondition
 from pipeline.http.encodings import restore_tags
-from pipeline.interfaces import ResultError
+from pipeline.interfaces import ResultError, ViewError
 from pipeline.request import Request
 from pipeline.response import NOT_MODIFIED, Response
 
@@ -29,6 +30,8 @@ def versioned(
 ) -> Callable[..., Any]:
     """Return a function ``(context, request, response)`` that judges the preconditions of a request, and calls a
     view if they hold."""
+    if not callable(version) or not takes(1, version):
+        raise ViewError(f"the version of a view is {version!r:.200}, which cannot be called with the context alone")
 
     def versioned(context: Any, request: Request, response: Response) -> Any:
         environ = request.environ
