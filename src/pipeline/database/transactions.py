@@ -493,11 +493,12 @@ def is_committed(transaction: Any) -> bool:
 
 
 def note_own_commit() -> None:
-    """Note that the view has committed beside the transaction of its request: it must not run again (R2a)."""
+    """Note that the view has committed beside the transaction of its request: it must not run again (R2a), and of
+    what was sent a part is stored."""
     here = of_thread.manager
     tm = getattr(here.request, "tm_in_use", None) if type(here) is OfRequest else here
     if isinstance(tm, Manager):
-        tm.outcome = "committed"
+        tm.outcome = tm.outcome or "unknown"
 
 
 def abort_quietly(tm: TransactionManager) -> None:
