@@ -498,7 +498,7 @@ def note_own_commit() -> None:
     here = of_thread.manager
     tm = getattr(here.request, "tm_in_use", None) if type(here) is OfRequest else here
     if isinstance(tm, Manager):
-        tm.outcome = tm.outcome or "unknown"
+        tm.outcome = tm.outcome or "committed"
 
 
 def abort_quietly(tm: TransactionManager) -> None:
