@@ -235,6 +235,18 @@ def sections_of(file: str) -> dict[str, _Section]:
     return dict(_inis(file)).get(file, {})
 
 
+def variables_of(file: str | Path) -> list[str]:
+    """Return the names of the variables in the section [DEFAULT] of one ini."""
+    return re.findall(r"(?m)^(\w++)[ \t]*+[=:]", text_of(Path(file), "DEFAULT"))
+
+
+def text_of(path: Path, section: str) -> str:
+    """Return the lines of a section of an ini."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    found = re.search(rf"(?ms)^\[{re.escape(section)}\][^\n]*\n(.*?)(?=^\[|\Z)", text)
+    return found[1] if found else ""
+
+
 def _inis(file: str) -> Iterator[tuple[str, dict[str, _Section]]]:
     """Yield an ini, and the inis that it uses (``use = config:other.ini``), each with its sections."""
     files = [file] if file else []

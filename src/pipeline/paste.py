@@ -21,7 +21,7 @@ from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.between import Step as Step
 from pipeline.composition import Element, Pipeline
-from pipeline.ini import Source, place_of_ini, place_of_name, place_of_value, sections_of
+from pipeline.ini import Source, place_of_ini, place_of_name, place_of_value, sections_of, variables_of
 from pipeline.interfaces import ConfigurationError, Facts, WSGIApp
 from pipeline.order import refuse_missing, refuse_wrong_order
 from pipeline.switch import branch_lines, methods_of, switch
@@ -144,12 +144,10 @@ def named_errors(uri: str) -> Iterator[None]:
 
 def _missing_variable(file: str, name: str) -> str:
     """Return what is said of a variable that is not there, with the line that reads it."""
-    text = Path(file).read_text("utf-8", "replace")
-    known = re.findall(r"(?m)^(\w+)[ \t]*[=:]", text.partition("[DEFAULT]")[2].partition("\n[")[0])
-    near = "".join(f"; did you mean {one!r}?" for one in get_close_matches(name, known, 1))
+    near = "".join(f"; did you mean {one!r}?" for one in get_close_matches(name, variables_of(file), 1))
     places = (
         f", line {number}"
-        for number, line in enumerate(text.splitlines(), 1)
+        for number, line in enumerate(Path(file).read_text("utf-8", "replace").splitlines(), 1)
         if line.startswith("get ") and line.partition("=")[2].strip() == name
     )
     return f"{file}{next(places, '')}: there is no variable {name!r} in [DEFAULT]{near}"

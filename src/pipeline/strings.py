@@ -19,7 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pipeline.interfaces import OptionError
 from pipeline.options import Signature, resolve
 
-_BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 def from_strings(signature: Signature, name: str, strings: Mapping[str, str], source: Any) -> dict[str, Any]:
@@ -44,9 +44,9 @@ def convert(text: str, annotation: Any) -> Any:
     if annotation is str:
         return text
     if annotation is bool:
-        if text.lower() not in _BOOLEANS:
-            raise ValueError(f"{text!r} is not one of {', '.join(_BOOLEANS)}")
-        return _BOOLEANS[text.lower()]
+        if text.lower() not in BOOLEANS:
+            raise ValueError(f"{text!r} is not one of {', '.join(BOOLEANS)}")
+        return BOOLEANS[text.lower()]
     if annotation in (int, float):
         try:
             return annotation(text)

@@ -94,3 +94,30 @@ def test_a_variable_that_is_not_there_has_its_line_and_the_nearest_name(
     right = line.rpartition(" ")[2]
     said = f"there is no variable {option!r} in [DEFAULT]; did you mean {right!r}?"
     assert (number + 1, said) in [(one["line"], one["what"]) for one in found]
+
+
+def test_what_is_said_of_a_value_has_no_password(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The value of an option that quotation marks or a comma belong to was shown as a whole (S25)."""
+    ini = tmp_path / "site.ini"
+    ini.write_text(
+        "[pipeline:main]\npipeline = causal retry sql errors transaction authenticate traverse end\n"
+        + "".join(
+            f"[filter:{name}]\nuse = egg:wsgi-pipeline#{name}\n{options}"
+            for name, options in {
+                "causal": "keys = %(here)s/keys\n",
+                "retry": "",
+                "sql": 'url = "postgresql://u:sesame99@db/a"\n'
+                "read_urls = postgresql://u:sesame99@db/a, postgresql://u:sesame99@db/b\n",
+                "errors": "",
+                "transaction": "",
+                "authenticate": 'check = json:dumps\nlimits = "redis://:sesame99@db/0"\n',
+                "traverse": "root = builtins:dict\n",
+            }.items()
+        )
+        + "[app:end]\nuse = egg:wsgi-pipeline#publisher\nscan = json\n"
+    )
+    main(["check", str(ini)])
+    said = capsys.readouterr().out
+    for option in ("url: ", "read_urls: ", "limits: "):
+        assert f"warning: {option}" in said
+    assert "sesame99" not in said

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.adopting.reading import Existing, Middleware
-from pipeline.checking.servers import text_of
+from pipeline.ini import text_of
 
 
 class Known(NamedTuple):

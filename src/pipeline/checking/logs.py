@@ -92,11 +92,13 @@ class _Logging:
         kind = section.partition("_")[0]
         needed, read = KINDS[kind]
         needed = needed | ({"qualname"} if kind == "logger" and section != "logger_root" else set())
-        for option in needed - {name.lower() for name in self.sections[section][1]} - self.parser.defaults().keys():
-            yield self.error(section, "", f"the {kind} has no {option}, which logging needs")
+        for option in sorted(needed):
+            if not self.parser.has_option(section, option):
+                yield self.error(section, "", f"the {kind} has no {option}, which logging needs")
+        known = sorted(needed | read)
         for option in self.sections[section][1]:
-            if option.lower() not in needed | read:
-                remedy = "".join(f"Did you mean {near}?" for near in get_close_matches(option, needed | read, n=1))
+            if option.lower() not in known:
+                remedy = "".join(f"Did you mean {near}?" for near in get_close_matches(option, known, n=1))
                 yield self.error(section, option, f"logging does not read {option!r}", remedy)
         if not re.fullmatch(r"[\w.-]*", name := self.value(section, "qualname")):
             yield self.error(section, "qualname", f"{name!r} is not a name of a logger", "pipeline is one.")

@@ -13,26 +13,20 @@ from typing import Any
 
 from paste.deploy.loadwsgi import SERVER, loadcontext
 
-from pipeline.ini import sections_of
+from pipeline.checking.values import slips_in
+from pipeline.ini import sections_of, text_of
 from pipeline.options import resolve
 from pipeline.paste import named_errors
 from pipeline.serving.choice import is_everywhere
+from pipeline.strings import BOOLEANS
 from pipeline.telling.errors import in_one_line
 from pipeline.telling.findings import Finding, of_error
 
 SERVERS = ("waitress", "gunicorn", "granian")
 """The packages of servers that a site is served by, as a rule."""
-BOOLEANS = {"true", "yes", "on", "1", "t", "y", "false", "no", "off", "0", "f", "n"}
 MIB = 1024 * 1024
 OLDEST_SETUPTOOLS = 77
 """The first setuptools whose pkg_resources finds installed packages with a dot in their name."""
-
-
-def text_of(path: Path, section: str) -> str:
-    """Return the lines of a section of an ini."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    found = re.search(rf"(?ms)^\[{re.escape(section)}\][^\n]*\n(.*?)(?=^\[|\Z)", text)
-    return found[1] if found else ""
 
 
 def place_in(path: Path, section: str, option: str = "use") -> str:
@@ -98,11 +92,12 @@ def of_options(path: Path, settings: Mapping[str, Any]) -> Iterator[Finding]:
             remedy = f"Did you mean {near[0]}?" if near else f"{name} names its options in its documentation."
             yield Finding("error", where, f"{name} has no option {option!r}", remedy)
             continue
-        if slip := re.search(r"""(?<=\s)[;#](?=\s)|^(["'])(?=.*\1$)""", value):
-            yield Finding("error", where, f"{option} = {value}: {slip[0]} belongs to the value", "Leave it out.")
+        slips = [*slips_in({"str"}, value)]
+        yield from (Finding("error", where, f"{option}: {part!r} {what}", remedy) for part, what, remedy in slips)
+        if slips:
             continue
         read = known[option.lower()]
-        if getattr(read, "__name__", "") == "asbool" and value.lower() not in BOOLEANS:
+        if getattr(read, "__name__", "") == "asbool" and value.lower() not in {*BOOLEANS, "t", "f", "y", "n"}:
             yield Finding("error", where, f"{option} = {value}: {name} takes it for false", "Write true or false.")
         try:
             read(value)

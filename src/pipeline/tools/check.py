@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -13,11 +12,12 @@ from urllib.parse import unquote, urlsplit
 
 from pipeline.checking.branches import of_switches
 from pipeline.checking.logs import of_logging
-from pipeline.checking.servers import is_for_development, of_paster, of_server, place_in, text_of
+from pipeline.checking.servers import is_for_development, of_paster, of_server, place_in
+from pipeline.checking.values import slips_in
 from pipeline.composition import Element
 from pipeline.explaining.unscanned import unscanned
 from pipeline.forms.arguments import FormArguments
-from pipeline.ini import sections_of
+from pipeline.ini import sections_of, text_of, variables_of
 from pipeline.loading.building import Built, build
 from pipeline.loading.command_line import (
     facts_of,
@@ -35,15 +35,13 @@ from pipeline.request import SAFE_METHODS
 from pipeline.telling.descriptions import providers
 from pipeline.telling.errors import in_one_line, is_ours
 from pipeline.telling.findings import Finding, Level, of_error, put_findings, put_json
+from pipeline.telling.secrets import MASK, masked_urls
 from pipeline.telling.words import place_of, written
 from pipeline.tools.shell import in_site
 
 ORDER = ("error", "warning", "note")
 WEAK = {"", "admin", "changeme", "password", "postgres", "root", "secret", "test", "zope"}
 """Passwords that are tried first."""
-CHECKING = Path(__file__).parents[1] / "checking"
-VALUES = tomllib.loads((CHECKING / "values.toml").read_text("utf-8"))["value"]
-"""Values of options that are taken, and do not do what they seem to: a pattern of each, and its remedy."""
 CLEANED = ("/tmp/", "/var/tmp/", "/dev/shm/")
 """Directories whose files a restart or a timer of the system removes."""
 MOST_MEMORY = 1 << 30
@@ -114,7 +112,7 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     debug: Level = "note" if is_for_development(path) else "warning"
     for chain in chains:
         findings += of_chain(chain, debug)
-    for given, near in unread(chains, re.findall(r"(?m)^(\w++)[ \t]*+[=:]", text_of(path, "DEFAULT"))):
+    for given, near in unread(chains, variables_of(path)):
         findings.append(Finding.of("unread variable", place_of_variable(path, given), name=given, near=near))
     if name is None:
         findings += [*of_sections(path), *of_used(path, chains)]
@@ -297,10 +295,10 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
             pass  # None may stand for something else
         elif parameters[option].default == value:
             yield Finding.of("default", where, option=option, value=written(value), element=element.name)
-        for slip in VALUES:
-            is_of = {f"{element.name}.{option}", type(value).__name__} & {*slip["options"]}
-            if is_of and (found := re.search(slip["pattern"], step.strings.get(option, ""))):
-                yield Finding("warning", where, f"{option}: {found[0]!r} {slip['what']}", slip["remedy"])
+        text = masked_urls(step.strings.get(option, ""))
+        for found, what, remedy in slips_in({f"{element.name}.{option}", type(value).__name__}, text):
+            shown = MASK if option in secrets else found
+            yield Finding("warning", where, f"{option}: {shown!r} {what}", remedy)
         if isinstance(value, str) and (weak := _weak_password(value)):
             yield Finding.of("weak password", where, user=weak)
 
