@@ -49,7 +49,8 @@ _PLAIN = re.compile(f"{_COOKIE}(?:; ?{_COOKIE})*+", re.ASCII)
 _PAIR = re.compile(r"(?:; ?)?([^=]++)=?+([^;]*+)")
 """A name and a value in such a header."""
 _ESCAPED = re.compile(rb"\\([0-3][0-7][0-7]|.)", re.DOTALL)
-_TOKEN = re.compile(r"[\w!#$%&'*+.^`|~-]++", re.ASCII)
+TOKEN = re.compile(r"[\w!#$%&'*+.^`|~-]++", re.ASCII)
+"""A token of RFC 9110, as the names of methods, headers and cookies are."""
 
 
 def cookies_by_name(environ: dict[str, Any]) -> RequestCookies:
@@ -62,7 +63,7 @@ def cookies_by_name(environ: dict[str, Any]) -> RequestCookies:
         found: dict[str, str] = {}
         for pair in chain(*reversed(_pairs(header))):  # the last one of a name is kept
             name, equals, value = pair.partition("=")
-            if equals and _TOKEN.fullmatch(name := name.strip(" \t")):
+            if equals and TOKEN.fullmatch(name := name.strip(" \t")):
                 found[name] = _text(value.strip(" \t"))
         environ[_KEPT] = (found, header)
     return RequestCookies(environ)

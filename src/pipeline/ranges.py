@@ -7,8 +7,6 @@ import re
 
 from pipeline.interfaces import OptionError
 
-NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""A token of RFC 9110, as the names of methods and headers are."""
 MEDIA_TYPE = re.compile(r"\A[!#$&+.^_0-9A-Za-z-]*+[*/][!#$&*+.^_0-9A-Za-z/-]*+")
 """A content type, or one with ``*`` for any characters."""
 

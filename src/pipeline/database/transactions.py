@@ -493,8 +493,7 @@ def is_committed(transaction: Any) -> bool:
 
 
 def note_own_commit() -> None:
-    """Note that the view has committed beside the transaction of its request: it must not run again (R2a): of
-    what was sent a part is stored."""
+    """Note that the view has committed beside the transaction of its request: it must not run again (R2a)."""
     here = of_thread.manager
     tm = getattr(here.request, "tm_in_use", None) if type(here) is OfRequest else here
     if isinstance(tm, Manager):

@@ -34,8 +34,9 @@ from pipeline.response import OK, Response, check_header
 from pipeline.views import View, Views
 
 TAKEN = ("", "session_data", "browser")
-PATH = re.compile(r"(?!/|.*//)[\w@+.~%/-]+", re.ASCII)
 """Names of cookies that the login must not have."""
+PATH = re.compile(r"(?!/|.*//)[\w@+.~%/-]+", re.ASCII)
+"""A path from the root, with neither a slash before it nor an empty step."""
 
 
 def _facts(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.composition import element
+from pipeline.cookies import TOKEN
 from pipeline.http.encodings import vary
 from pipeline.http.header_lists import OF_EVERY_ANSWER
 from pipeline.http.hosts import Host
 from pipeline.http.origins import LET_IN
 from pipeline.interfaces import Handler, OptionError
-from pipeline.ranges import NAME, at_least, words_of
+from pipeline.ranges import at_least, words_of
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -58,16 +59,16 @@ def cors(
             what = "in small letters, without a path, and without the port of the scheme"
             raise OptionError(f"{one!r} is not an origin as browsers send it, {what}: https://app.example.com")
     at_least(0, max_age=max_age)
-    told = ", ".join(words_of("expose", expose, NAME, "a header"))
+    told = ", ".join(words_of("expose", expose, TOKEN, "a header"))
     exposed = {"Access-Control-Expose-Headers": told} if told else {}
     of_others = {"Access-Control-Allow-Origin": "*", **exposed} if "*" in origins else {}
     of_origin = {one: {"Access-Control-Allow-Origin": one, **exposed} for one in by_name}
     for one in trusted:
         of_origin[one]["Access-Control-Allow-Credentials"] = "true"
     OF_EVERY_ANSWER.update(of_others, *of_origin.values())
-    known = [name.lower() for name in words_of("headers", headers, NAME, "a header")]
+    known = [name.lower() for name in words_of("headers", headers, TOKEN, "a header")]
     said_before = {
-        "Access-Control-Allow-Methods": ", ".join(words_of("methods", methods, NAME, "a method")),
+        "Access-Control-Allow-Methods": ", ".join(words_of("methods", methods, TOKEN, "a method")),
         "Access-Control-Allow-Headers": ", ".join(headers),
         "Access-Control-Max-Age": str(max_age),
     }

@@ -23,6 +23,7 @@ from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge, HTTPUnsupported
 from webob.multidict import MultiDict
 
 from pipeline.composition import Offers, element
+from pipeline.cookies import TOKEN
 from pipeline.forms.charsets import decoded, known_charset
 from pipeline.forms.converters import CONVERTERS, WORDS, Converter, IFieldConverter, collect, values_of
 from pipeline.forms.fields import fields_of
@@ -30,7 +31,7 @@ from pipeline.forms.multipart_body import Limits, Part, read_multipart
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import Facts, Handler
 from pipeline.names import check_name
-from pipeline.ranges import NAME, at_least, words_of
+from pipeline.ranges import at_least, words_of
 from pipeline.request import Request, on_first_use
 from pipeline.response import Response
 
@@ -102,7 +103,7 @@ def forms(
     limits = Limits(parts=max_parts, memory=max_memory, disk=max_disk, header=max_header)
     at_least(1, max_body=max_body, max_memory=max_memory, max_disk=max_disk, max_parts=max_parts)
     at_least(1, max_fields=max_fields, max_header=max_header)
-    with_body = frozenset(method.upper() for method in words_of("methods", methods, NAME, "a method"))
+    with_body = frozenset(method.upper() for method in words_of("methods", methods, TOKEN, "a method"))
     reading = Reading(with_body, max_body, max_fields, limits)
     read = reading.read
 
