@@ -19,11 +19,12 @@ LOCAL = {
     "pipeline_demo/text.py": {"tag": "title", "words": ["one", "two"]},
     "pipeline/elements/compress.py": {"types": ("text/*", "application/json")},
     "pipeline/http/html_head.py": {"name": b"title", "text": b">"},
-    "pipeline/tools/check.py": {"name": "debug", "slip": {"pattern": r"(?<!\S)\S++(?<=,)(?=\s|$)"}},
+    "pipeline/tools/check.py": {"name": "debug"},
+    "pipeline/checking/values.py": {"slip": {"pattern": r"(?<!\S)\S++(?<=,)(?=\s|$)"}},
     "pipeline/proving/faults.py": {"points": ".*"},
     "pipeline/proving/proof.py": {"self": SimpleNamespace(view=".*")},
     "pipeline/switch.py": {"words": ["text/*", "*.png", "a*[?]b*c"]},
-    "pipeline/checking/servers.py": {"section": "server:main"},
+    "pipeline/ini.py": {"section": "server:main"},
     "pipeline/checking/templates.py": {"slip": {"pattern": r"<textarea[^<>]*>\s+\{\{"}},
     "pipeline/explaining/slips.py": {
         "names": {"CONTEXT": ["a"]}, "pattern": "^a", "rule": {"pattern": "CONTEXT"}, "wanted": " in a",
@@ -35,15 +36,17 @@ PLACES = (TOP / "src", TOP / "examples" / "demo" / "src")
 FOUND = [pattern for place in PLACES for pattern in patterns(place, LOCAL)]
 RULES = tomllib.loads((TOP / "src/pipeline/explaining/rules.toml").read_text("utf-8"))
 RULES |= tomllib.loads((TOP / "src/pipeline/checking/templates.toml").read_text("utf-8"))
+RULES |= tomllib.loads((TOP / "src/pipeline/checking/values.toml").read_text("utf-8"))
 ACCEPTED = (("input", "fullmatch"), ("header", "fullmatch"))
+SEARCHED = (("source", "search"), ("text", "search"), ("value", "search"))
 IN_TOML = [
     Pattern(f"{table} {number} {key}", WORD.sub("name|other", text), 0, (method,))
-    for table, method in (("source", "search"), ("text", "search"), ("slip", "finditer"), *ACCEPTED)
+    for table, method in (*SEARCHED, ("slip", "finditer"), *ACCEPTED)
     for number, rule in enumerate(RULES[table].values() if (table, method) in ACCEPTED else RULES[table])
     for key in ("pattern", "beside", "unless")
     for text in ([rule[key] if key == "pattern" else GROUP.sub("name", rule[key])] if key in rule else ())
 ]
-"""The patterns of the rules of notices, and of templates."""
+"""The patterns of the rules of notices, of templates, and of values in an ini."""
 BAD = {
     "(a+)+b": "match",  # exponential
     "(?:a|a)*b": "fullmatch",
