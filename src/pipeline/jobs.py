@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import update_wrapper
+from inspect import signature
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol
 
 from pipeline.declared import runs_nothing
@@ -45,6 +46,7 @@ class Job(Generic[Parameters]):
     def __init__(self, function: Callable[Concatenate[Any, Parameters], object]) -> None:
         self.function = function
         self.name = f"{function.__module__}:{function.__qualname__}"
+        self.signature = signature(function)
         update_wrapper(self, function)
 
     def __call__(self, request: Any, *given: Parameters.args, **named: Parameters.kwargs) -> object:
@@ -54,8 +56,13 @@ class Job(Generic[Parameters]):
         """Store a call of the job, in the transaction of the request.
 
         The arguments are stored as JSON, so they are texts, numbers, None, lists and dicts: names of objects, and
-        not objects. Raises TypeError for others, and AttributeError in a pipeline without a database.
+        not objects. Raises TypeError for others, and for those with which the function cannot be called, and
+        AttributeError in a pipeline without a database.
         """
+        try:
+            self.signature.bind(request, *given, **named)
+        except TypeError as error:
+            raise TypeError(f"the job {self.name} could not be done: {error}") from None
         text = json.dumps([given, named])
         if json.loads(text) != [list(given), named]:
             raise TypeError(f"the arguments of the job {self.name} change on their way through JSON: {text:.200}")

@@ -238,7 +238,7 @@ def sends_in_parts(*all: Any) -> Iterator[None]:
     yield
 
 
-@pytest.mark.parametrize("function", [None, sends_later, sends_in_parts])
+@pytest.mark.parametrize("function", [None, sends_later, sends_in_parts, lambda: None, lambda one, two: None])
 def test_what_a_call_would_not_run_is_refused_before_anything_is_stored(function: Any, tmp_path: Path) -> None:
     """A mail that is never sent was a 200."""
 

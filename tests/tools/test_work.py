@@ -399,6 +399,20 @@ def write(request: Any, *names: Any) -> list[Any]:
     return list(names)
 
 
+GIVEN = [((), {}), (("sea", 1), {}), (("sea",), {"size": 1}), ((), {"Name": "sea"})]
+
+
+@pytest.mark.parametrize("given, named", GIVEN)
+def test_arguments_that_the_function_does_not_take_are_refused(given: Any, named: Any) -> None:
+    """The page was a 200, and each of eight attempts of a worker failed."""
+    with pytest.raises(TypeError, match=r"the job .*:write_one could not be done: (missing|too many|got an unexp)"):
+        write_one.later(None, *given, **named)
+
+
+@job
+def write_one(request: Any, name: str) -> None: ...
+
+
 def test_a_job_is_still_a_function() -> None:
     assert write(None, "a", "b") == ["a", "b"] and write.__name__ == "write" and write.__doc__ == "The arguments."
 

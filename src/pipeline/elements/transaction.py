@@ -29,7 +29,7 @@ from pipeline.database.transactions import (
     open_tm,
     reads_only,
 )
-from pipeline.declared import runs_nothing
+from pipeline.declared import runs_nothing, takes
 from pipeline.http.error_pages import log_failure
 from pipeline.interfaces import CommitUncertain, Facts, Handler, ReadOnlyTransaction
 from pipeline.request import Request
@@ -77,6 +77,8 @@ class TransactionRequest(DatabaseRequest):
             raise TypeError(f"after_commit({function!r:.200}): give it a function, and behind it the arguments")
         if reason := runs_nothing(function):
             raise TypeError(f"after_commit({function!r:.200}): the function {reason}")
+        if not takes(len(args), function):
+            raise TypeError(f"after_commit({function!r:.200}): it cannot be called with {len(args)} arguments")
         transaction = self.tm.get()
         if reads_only(self.tm):
             raise ReadOnlyTransaction(f"after_commit({function!r:.200}) in a transaction that only reads (R8)")
