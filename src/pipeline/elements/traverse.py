@@ -100,18 +100,18 @@ def _walking(
             names, marked, slashed = parse_and_keep(environ.get("PATH_INFO", ""), paths, max_segments)
         if request_type is not None:
             alsoProvides(request, request_type)
-        if root is None:
-            obj: Any = None if marked and names[0][0] == "+" and is_anywhere(request, names[0]) else request.root
-        else:
-            obj = request.root = root(request)
-        kind = known_kind(obj)
+        if root is not None:
+            request.root = root(request)
         views = request.views
         if marked or request.virtual_root_path or (views is not None and views.has_traversers):
-            obj, kind = _walk_from_root(request, obj, names)
+            obj, kind = _walk_from_root(request, names)
         else:
+            obj = request.root
+            kind = known_kind(obj)
             added = call_hooks(request, obj) if request.traversal_hooks else ()
             ahead = iter(names)
-            obj, kind = walk(request, obj, chain(added, ahead)) if added else (obj, kind)
+            if added:
+                obj, kind = walk(request, obj, chain(added, ahead))
             for name in ahead:
                 if kind != CONTAINER:
                     obj, kind = _leave_containers(request, obj, kind, name, ahead)
@@ -162,10 +162,12 @@ def _leave_containers(request: Request, obj: Any, kind: int, name: str, ahead: I
     return walk(request, obj, chain((name,), ahead))
 
 
-def _walk_from_root(request: Request, obj: Any, names: tuple[str, ...]) -> tuple[Any, int]:
+def _walk_from_root(request: Request, names: tuple[str, ...]) -> tuple[Any, int]:
     """Walk to the virtual root, and then over the names. The hooks are also called with the root, if it is read."""
-    if obj is None:
-        return walk(request, obj, names)
+    if names and is_anywhere(request, names[0]):
+        return walk(request, None, names)
+    obj: Any = request.root
+    known_kind(obj)
     added = call_hooks(request, obj)
     if request.virtual_root_path:
         obj, kind = walk(request, obj, (*added, *checked(request.virtual_root_path)))
