@@ -88,16 +88,13 @@ def _walking(
     request_type: Any,
 ) -> Handler:
     """Return the handler of ``traverse``."""
-    paths, kinds = dict[str, Path](), KINDS
+    paths, kinds = Paths(max_segments), KINDS
 
     def traverse(request: Request, response: Response) -> None:
         environ = request.environ
         if (query := dict.get(environ, "QUERY_STRING")) and len(query) > max_query:  # keep does not note this
             raise HTTPRequestURITooLong(f"The query is longer than {max_query} bytes.")
-        try:
-            names, marked, slashed = paths[environ["PATH_INFO"]]
-        except KeyError:
-            names, marked, slashed = parse_and_keep(environ.get("PATH_INFO", ""), paths, max_segments)
+        names, marked, slashed = paths[environ.get("PATH_INFO", "")]
         if request_type is not None:
             alsoProvides(request, request_type)
         if root is not None:
@@ -108,9 +105,8 @@ def _walking(
         else:
             obj = request.root
             kind = known_kind(obj)
-            added = call_hooks(request, obj) if request.traversal_hooks else ()
             ahead = iter(names)
-            if added:
+            if request.traversal_hooks and (added := call_hooks(request, obj)):
                 obj, kind = walk(request, obj, chain(added, ahead))
             for name in ahead:
                 if kind != CONTAINER:
@@ -144,14 +140,20 @@ LONGEST_KEPT = 200
 """Upper limits of the number and the bytes of parsed paths that are kept. Parsing one takes 0.8 microseconds."""
 
 
-def parse_and_keep(path: str, paths: dict[str, Path], max_segments: int) -> Path:
-    """Parse a path and keep it for the next request. Raise an HTTP exception if it is refused."""
-    parsed = parse(path, max_segments)
-    if len(path) <= LONGEST_KEPT:
-        if len(paths) >= MOST_KEPT:
-            paths.clear()
-        paths[path] = parsed
-    return parsed
+class Paths(dict[str, Path]):
+    """The parsed paths. One that is not there is parsed, and kept for the next request."""
+
+    def __init__(self, max_segments: int) -> None:
+        self.max_segments = max_segments
+
+    def __missing__(self, path: str) -> Path:
+        """Parse a path. Raise an HTTP exception if it is refused."""
+        parsed = parse(path, self.max_segments)
+        if len(path) <= LONGEST_KEPT:
+            if len(self) >= MOST_KEPT:
+                self.clear()
+            self[path] = parsed
+        return parsed
 
 
 def _leave_containers(request: Request, obj: Any, kind: int, name: str, ahead: Iterator[str]) -> tuple[Any, int]:
@@ -180,11 +182,8 @@ def _walk_from_root(request: Request, names: tuple[str, ...]) -> tuple[Any, int]
 
 def _walk_on(request: Request, obj: Any, kind: int) -> tuple[Any, int]:
     """Take the default steps of the object where the path ends."""
-    further = default_steps(request, obj)
-    if not further:
-        return obj, kind
-    request.default_steps = further
-    return walk(request, obj, further)
+    request.default_steps = default_steps(request, obj)
+    return walk(request, obj, request.default_steps) if request.default_steps else (obj, kind)
 
 
 def _end_at_container(request: Request, obj: Any, slashed: bool, slash_redirect: bool) -> None:
