@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partialmethod
 from threading import Lock
 from typing import Any, Literal
 
@@ -68,9 +67,24 @@ class FakeDataManager:
         self.transaction_manager.get().join(self)
         return self
 
+    def abort(self, transaction: Any) -> None:
+        self._step("abort")
+
+    def tpc_begin(self, transaction: Any) -> None:
+        self._step("tpc_begin")
+
+    def commit(self, transaction: Any) -> None:
+        self._step("commit")
+
+    def tpc_vote(self, transaction: Any) -> None:
+        self._step("tpc_vote")
+
     def tpc_finish(self, transaction: Any) -> None:
         self._step("tpc_finish")
         self.stored.append(self.value)
+
+    def tpc_abort(self, transaction: Any) -> None:
+        self._step("tpc_abort")
 
     def sortKey(self) -> str:
         return self.key
@@ -78,16 +92,10 @@ class FakeDataManager:
     def should_retry(self, error: Exception) -> bool:
         return self.retry
 
-    def _step(self, name: str, transaction: Any = None) -> None:
+    def _step(self, name: str) -> None:
         self.steps.append(name)
         if name in self.fails:
             _raise(self.fails[name])
-
-    abort = partialmethod(_step, "abort")
-    tpc_begin = partialmethod(_step, "tpc_begin")
-    commit = partialmethod(_step, "commit")
-    tpc_vote = partialmethod(_step, "tpc_vote")
-    tpc_abort = partialmethod(_step, "tpc_abort")
 
 
 @element
