@@ -50,7 +50,7 @@ EXTRAS = {
     "msgspec": ["msgspec>=0.18.6"],
     # Two more encodings for the element `compress`; gzip it has of itself. Python 3.14 brings zstd.
     "brotli": ["brotli>=1.1"],
-    "zstd": ['zstandard>=0.22; python_version < "3.14"'],
+    "zstd": ['backports.zstd>=1.0; python_version < "3.14"'],
     # Two options of the element `timing`: metrics and spans. Spans need opentelemetry-sdk and an exporter as well.
     "prometheus": ["prometheus-client>=0.18"],
     "opentelemetry": ["opentelemetry-api>=1.30"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
-from tempfile import TemporaryFile
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from pipeline.declared import ASYNC, runs_nothing
@@ -167,11 +167,10 @@ def taking_over(app: WSGIApp) -> Handler:
 
 
 class Written:
-    """Blocks that an app has written by ``write()``: a list, or a temporary file if they are many (S15)."""
+    """Blocks that an app has written by ``write()``: in memory, or in a temporary file if they are many (S15)."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.blocks: list[bytes] = []
         self.bytes = 0
         self.file: Any = None
 
@@ -179,7 +178,6 @@ class Written:
         return bool(self.bytes)
 
     def __iter__(self) -> Iterator[bytes]:
-        yield from self.blocks
         if self.file is not None:
             self.file.seek(0)
             yield from iter(partial(self.file.read, BLOCK), b"")
@@ -187,13 +185,10 @@ class Written:
     def write(self, block: bytes) -> None:
         """Take a block of the body. The transaction is not committed yet, so nothing is sent (R1)."""
         self.bytes += len(block)
-        if self.file is None and self.bytes > IN_MEMORY:
-            self.file = TemporaryFile()  # noqa: SIM115  # closed with the request
-            self.request.on_close(self.file.close)
         if self.file is None:
-            self.blocks.append(block)
-        else:
-            self.file.write(block)
+            self.file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  # closed with the request
+            self.request.on_close(self.file.close)
+        self.file.write(block)
 
 
 def _begun(body: Any, started: list[Any], written: Written) -> Any:
@@ -201,7 +196,7 @@ def _begun(body: Any, started: list[Any], written: Written) -> Any:
     asked for, so blocks are taken until it has."""
     if started and not written and type(body) is FileBody:
         return body
-    if started and type(body) in (list, tuple) and written.file is None:
+    if started and type(body) in (list, tuple) and written.bytes <= IN_MEMORY:
         return [*written, *body]
     first: list[bytes] = []
     blocks = iter(body)

@@ -561,7 +561,8 @@ def test_a_file_needs_no_root(made: Resources, path: str, status: int) -> None:
     assert asking.ask(app, path.format(version=made.version)).status_code == status
 
 
-def test_hooks_see_the_steps_to_a_file_and_no_root(made: Resources) -> None:
+@pytest.mark.parametrize("options", [{}, {"root": dict}], ids=["of a database", "of traverse itself"])
+def test_hooks_see_the_steps_to_a_file_and_no_root(made: Resources, options: dict[str, Any]) -> None:
     seen = []
 
     def hook(request: Any, obj: Any) -> None:
@@ -575,7 +576,7 @@ def test_hooks_see_the_steps_to_a_file_and_no_root(made: Resources) -> None:
 
         return Offers(add, root=lambda request: {})
 
-    app = Pipeline(errors(), database(), traverse(), publisher(scan=(made.__module__,)))
+    app = Pipeline(errors(), database(), traverse(**options), publisher(scan=(made.__module__,)))
     assert asking.ask(app, "/++resource++site/js/part.js").status_code == 200
     assert seen == ["Folder", "Folder", "Resource"]
 

@@ -184,7 +184,7 @@ def test_a_database_in_its_default_isolation_is_told_of(name: str) -> None:
     settings, is_told = ISOLATION[name]
     existing = Existing(Path("old.ini"), [], "main", [], "main", "site:main", settings)
     found = {"tweens": ["pyramid_tm.tm_tween_factory"], "modules": ["zope.sqlalchemy"], "databases": []}
-    left = parts_of(existing, found | {"manager_hook": "hook", "commit_veto": ""})[1]
+    left = parts_of(existing, found | {"has_manager_hook": True, "commit_veto": ""})[1]
     assert ["SERIALIZABLE" in one.why for one in left] == [True] * is_told
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from html import escape
 from typing import Any
 
 import pytest
@@ -60,14 +59,6 @@ ORDER = (
     "c must be outside a: it is so. The order as written, outermost first: a b c end. "
     "An order that works: c a b end"
 )
-DRAWN = """\
-  The order as written      An order that works
-
-  a                       * c
-  b                         a
-* c                         b
-  end                       end
-"""
 
 
 def of_the_site() -> Exception:
@@ -85,7 +76,7 @@ def of_the_site() -> Exception:
 @pytest.mark.parametrize(
     ("error", "said", "not_said"),
     [
-        (OrderError(ORDER), ("<p>c must be outside a: it is so.</p>", escape(DRAWN.rstrip())), "Traceback"),
+        (OrderError(ORDER), ("c must be outside a: it is so. ", "An order that works: c a b end"), "Traceback"),
         (SyntaxError("invalid", ("/srv/v.py", 3, 1, "def (", 3, 2)), ("v.py, line 3", "def ("), "Traceback"),
         (of_the_site(), ("models.py&quot;, line 2, in hook", "ZeroDivisionError"), "json"),
     ],

@@ -23,8 +23,9 @@ from pipeline.loading.asking import answer_of, request_of
 from pipeline.loading.command_line import make_importable, parse_variables, split_name
 from pipeline.paste import load
 from pipeline.staging.asked import Tags
+from pipeline.telling.words import written
 
-PACKAGES = ("pyramid_retry", "pyramid_debugtoolbar", "zope.sqlalchemy")
+PACKAGES = ("pyramid_retry", "zope.sqlalchemy")
 """Modules that an application imports if it uses them."""
 
 
@@ -98,17 +99,9 @@ def of_pyramid() -> Iterator[tuple[str, Any]]:
         settings = registry.settings
         yield "tweens", [str(name) for name, _ in tweens.implicit()] if tweens is not None else []
         yield "databases", sorted(getattr(registry, "_zodb_databases", {}))
-        yield "manager_hook", dotted(settings.get("tm.manager_hook"))
-        yield "commit_veto", dotted(settings.get("tm.commit_veto"))
-        yield "sessions", dotted(registry.queryUtility(interfaces.ISessionFactory))
+        yield "has_manager_hook", bool(settings.get("tm.manager_hook"))
+        yield "commit_veto", written(settings.get("tm.commit_veto") or "")
         yield "modules", [name for name in PACKAGES if name in sys.modules]
-
-
-def dotted(value: Any) -> str:
-    """Return the dotted name of a setting, which may be a function by now."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
 
 
 if __name__ == "__main__":

@@ -107,10 +107,10 @@ def of_transactions(
         return [errors], app
     if "pyramid_retry" in found["modules"]:
         left.append(Line("pyramid_retry", (), "outside of it, retry makes the further attempts"))
-    left += of_isolation(settings) if "zope.sqlalchemy" in found["modules"] else ()
-    is_explicit = bool(found["manager_hook"])
-    has_zodb = "" in found["databases"] and bool(settings.get("zodbconn.uri"))
     has_sql = "zope.sqlalchemy" in found["modules"]
+    left += of_isolation(settings) if has_sql else ()
+    is_explicit = found["has_manager_hook"]
+    has_zodb = "" in found["databases"] and bool(settings.get("zodbconn.uri"))
     if not existing.factory or not (has_zodb or has_sql or is_explicit):
         is_thread = "its code may use the transaction of the thread"
         why = is_thread if existing.factory else "its options cannot be set from outside"

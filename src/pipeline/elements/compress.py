@@ -26,9 +26,9 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     try:
-        import zstandard
+        from backports import zstd
     except ImportError:  # the extra "zstd"
-        zstandard = None  # type: ignore[assignment, unused-ignore]
+        zstd = None  # type: ignore[assignment, unused-ignore]
 
 TYPES = (
     "text/*",
@@ -102,6 +102,7 @@ def compress(
     starts = {name: packer(level) for name, packer in PACKERS.items() if packer is not None}
     offered = encodings or tuple(starts)
     fitness = fitness_by(types)
+    is_fit = fit_by(fitness, minimum)
 
     def compress(request: Request, response: Response) -> None:
         environ = request.environ
@@ -118,15 +119,6 @@ def compress(
                 response.add_delivery_filter(partial(packed, response, encoding, only))
             else:  # to say so is all that is left to do
                 vary(response.headerlist)
-
-    def is_fit(response: Response) -> bool:
-        """Return whether the body is of such a type, and long enough, as far as its length is known."""
-        length = sum(map(len, response.blocks)) if response.in_memory else 0
-        if 0 < length < minimum or fitness(response.headerlist) != ALWAYS:
-            return False
-        known = length or response.content_length
-        # without a length the body is a stream, or an app made no body for HEAD
-        return not response.in_memory if known is None else known >= minimum
 
     def packed(response: Response, encoding: str, only: bool, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Return ``chunks`` compressed, or ``chunks`` itself if they are not to be compressed."""
@@ -160,6 +152,21 @@ def fitness_by(types: tuple[str, ...]) -> Callable[[Headers], int]:
         return ALWAYS if of_types.match(kind) else AT_NEED
 
     return fitness
+
+
+def fit_by(fitness: Callable[[Headers], int], minimum: int) -> Callable[[Response], bool]:
+    """Return the function that returns whether a body is to be compressed, by its type and its length."""
+
+    def is_fit(response: Response) -> bool:
+        """Return whether the body is of such a type, and long enough, as far as its length is known."""
+        length = sum(map(len, response.blocks)) if response.in_memory else 0
+        if 0 < length < minimum or fitness(response.headerlist) != ALWAYS:
+            return False
+        known = length or response.content_length
+        # without a length the body is a stream, or an app made no body for HEAD
+        return not response.in_memory if known is None else known >= minimum
+
+    return is_fit
 
 
 def _check_options(encodings: tuple[str, ...], level: int) -> None:
@@ -206,39 +213,24 @@ def _brotli(level: int) -> Start:
     return start
 
 
-if sys.version_info >= (3, 14):
+def _zstd(level: int) -> Start:
+    names = zstd.CompressionParameter
+    options: dict[int, int] = {
+        names.compression_level: level,
+        names.window_log: WINDOW_LOG,
+        names.content_size_flag: 0,
+    }
 
-    def _zstd(level: int) -> Start:
-        names = zstd.CompressionParameter
-        options: dict[int, int] = {
-            names.compression_level: level,
-            names.window_log: WINDOW_LOG,
-            names.content_size_flag: 0,
-        }
+    def start(size: int) -> Packer:
+        packer = zstd.ZstdCompressor(options=options)
+        packer.set_pledged_input_size(None if size == UNKNOWN else size)
+        return Packer(packer.compress, partial(packer.flush, packer.FLUSH_BLOCK), packer.flush)
 
-        def start(size: int) -> Packer:
-            packer = zstd.ZstdCompressor(options=options)
-            packer.set_pledged_input_size(None if size == UNKNOWN else size)
-            return Packer(packer.compress, partial(packer.flush, packer.FLUSH_BLOCK), packer.flush)
-
-        return start
-
-else:
-
-    def _zstd(level: int) -> Start:
-        options = zstandard.ZstdCompressionParameters.from_level(
-            level, window_log=WINDOW_LOG, write_content_size=False
-        )
-
-        def start(size: int) -> Packer:
-            packer = zstandard.ZstdCompressor(compression_params=options).compressobj(size)
-            return Packer(packer.compress, partial(packer.flush, zstandard.COMPRESSOBJ_FLUSH_BLOCK), packer.flush)
-
-        return start
+    return start
 
 
 PACKERS: Mapping[str, Callable[[int], Start] | None] = {
-    "zstd": _zstd if sys.version_info >= (3, 14) or zstandard is not None else None,
+    "zstd": _zstd if zstd is not None else None,
     "br": _brotli if brotli is not None else None,
     "gzip": _gzip,
 }

@@ -88,30 +88,26 @@ def _walking(
     request_type: Any,
 ) -> Handler:
     """Return the handler of ``traverse``."""
-    paths, kinds = dict[str, Path](), KINDS
+    paths, kinds = Paths(max_segments), KINDS
 
     def traverse(request: Request, response: Response) -> None:
         environ = request.environ
         if (query := dict.get(environ, "QUERY_STRING")) and len(query) > max_query:  # keep does not note this
             raise HTTPRequestURITooLong(f"The query is longer than {max_query} bytes.")
-        try:
-            names, marked, slashed = paths[environ["PATH_INFO"]]
-        except KeyError:
-            names, marked, slashed = parse_and_keep(environ.get("PATH_INFO", ""), paths, max_segments)
+        names, marked, slashed = paths[environ.get("PATH_INFO", "")]
         if request_type is not None:
             alsoProvides(request, request_type)
-        if root is None:
-            obj: Any = None if marked and names[0][0] == "+" and is_anywhere(request, names[0]) else request.root
-        else:
-            obj = request.root = root(request)
-        kind = known_kind(obj)
+        if root is not None:
+            request.root = root(request)
         views = request.views
         if marked or request.virtual_root_path or (views is not None and views.has_traversers):
-            obj, kind = _walk_from_root(request, obj, names)
+            obj, kind = _walk_from_root(request, names)
         else:
-            added = call_hooks(request, obj) if request.traversal_hooks else ()
+            obj = request.root
+            kind = known_kind(obj)
             ahead = iter(names)
-            obj, kind = walk(request, obj, chain(added, ahead)) if added else (obj, kind)
+            if request.traversal_hooks and (added := call_hooks(request, obj)):
+                obj, kind = walk(request, obj, chain(added, ahead))
             for name in ahead:
                 if kind != CONTAINER:
                     obj, kind = _leave_containers(request, obj, kind, name, ahead)
@@ -144,14 +140,20 @@ LONGEST_KEPT = 200
 """Upper limits of the number and the bytes of parsed paths that are kept. Parsing one takes 0.8 microseconds."""
 
 
-def parse_and_keep(path: str, paths: dict[str, Path], max_segments: int) -> Path:
-    """Parse a path and keep it for the next request. Raise an HTTP exception if it is refused."""
-    parsed = parse(path, max_segments)
-    if len(path) <= LONGEST_KEPT:
-        if len(paths) >= MOST_KEPT:
-            paths.clear()
-        paths[path] = parsed
-    return parsed
+class Paths(dict[str, Path]):
+    """The parsed paths. One that is not there is parsed, and kept for the next request."""
+
+    def __init__(self, max_segments: int) -> None:
+        self.max_segments = max_segments
+
+    def __missing__(self, path: str) -> Path:
+        """Parse a path. Raise an HTTP exception if it is refused."""
+        parsed = parse(path, self.max_segments)
+        if len(path) <= LONGEST_KEPT:
+            if len(self) >= MOST_KEPT:
+                self.clear()
+            self[path] = parsed
+        return parsed
 
 
 def _leave_containers(request: Request, obj: Any, kind: int, name: str, ahead: Iterator[str]) -> tuple[Any, int]:
@@ -162,10 +164,12 @@ def _leave_containers(request: Request, obj: Any, kind: int, name: str, ahead: I
     return walk(request, obj, chain((name,), ahead))
 
 
-def _walk_from_root(request: Request, obj: Any, names: tuple[str, ...]) -> tuple[Any, int]:
+def _walk_from_root(request: Request, names: tuple[str, ...]) -> tuple[Any, int]:
     """Walk to the virtual root, and then over the names. The hooks are also called with the root, if it is read."""
-    if obj is None:
-        return walk(request, obj, names)
+    if names and is_anywhere(request, names[0]):
+        return walk(request, None, names)
+    obj: Any = request.root
+    known_kind(obj)
     added = call_hooks(request, obj)
     if request.virtual_root_path:
         obj, kind = walk(request, obj, (*added, *checked(request.virtual_root_path)))
@@ -178,11 +182,8 @@ def _walk_from_root(request: Request, obj: Any, names: tuple[str, ...]) -> tuple
 
 def _walk_on(request: Request, obj: Any, kind: int) -> tuple[Any, int]:
     """Take the default steps of the object where the path ends."""
-    further = default_steps(request, obj)
-    if not further:
-        return obj, kind
-    request.default_steps = further
-    return walk(request, obj, further)
+    request.default_steps = default_steps(request, obj)
+    return walk(request, obj, request.default_steps) if request.default_steps else (obj, kind)
 
 
 def _end_at_container(request: Request, obj: Any, slashed: bool, slash_redirect: bool) -> None:

@@ -26,7 +26,6 @@ INTERNAL |= {f"wsgi.{name}" for name in ("version", "multithread", "multiprocess
 """Variables of the environ that say nothing to a person."""
 
 
-
 def kept_environ(environ: Mapping[str, Any]) -> dict[str, str]:
     """Return an environ as text, without secrets."""
     return {name: told_variable(name, value) for name, value in environ.items() if name not in INTERNAL}

@@ -327,11 +327,7 @@ def unpacked(encoding: str, data: bytes) -> bytes:
     if sys.version_info >= (3, 14):
         from compression.zstd import ZstdError, decompress
     else:
-        from zstandard import ZstdDecompressor, ZstdError
-
-        def decompress(data: bytes) -> bytes:
-            return ZstdDecompressor().decompressobj().decompress(data)
-
+        from backports.zstd import ZstdError, decompress
     try:
         return decompress(data)
     except ZstdError:

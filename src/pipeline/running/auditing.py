@@ -5,21 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 Listener = Callable[[str, tuple[Any, ...]], None]
 """``(event, arguments)``. An exception that it raises ends what the event announces."""
 
 _listeners: list[Listener] = []
-_hooked: list[bool] = []
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Have a function called with each audit event of this process."""
-    if not _hooked:  # for ever: Python has no way to take it back
-        _hooked.append(True)
-        sys.addaudithook(_hook)
+    _hook()
     _listeners.append(listener)
     try:
         yield
@@ -27,6 +25,7 @@ def listening(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    for listener in _listeners:
-        listener(event, arguments)
+@cache
+def _hook() -> None:
+    """Have the listeners called, for ever: Python has no way to take it back."""
+    sys.addaudithook(lambda event, arguments: [listener(event, arguments) for listener in _listeners])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from threading import Barrier, BrokenBarrierError, Thread
 from typing import Any
@@ -97,30 +98,27 @@ def check_element(
         raise NotConforming(element.name, "facts", found)
 
 
+@dataclass
 class Checks:
     """One element under test, in a pipeline that is made for it."""
 
-    def __init__(
-        self,
-        element: Element,
-        outside: Iterable[Any],
-        inside: Iterable[Any],
-        path: str,
-        environ: Mapping[str, Any],
-    ) -> None:
-        self.element = element
-        self.outside = list(outside)
-        self.inside = list(inside)
-        self.path = path
-        self.environ = environ
-        self.act: Act = page
-        self.foreign = False
-        self.alone = self.alone_streaming = ("", list[str]())
-        """Status and names of the headers of an ordinary answer, and of a stream. Middleware makes every body a
-        stream."""
+    element: Element
+    outside: Iterable[Any]
+    inside: Iterable[Any]
+    path: str
+    environ: Mapping[str, Any]
+    act: Act = page
+    foreign: bool = False
+    alone: tuple[str, Sequence[str]] = ("", ())
+    """Status and names of the headers of an ordinary answer."""
+    alone_streaming: tuple[str, Sequence[str]] = ("", ())
+    """Those of a stream. Middleware makes every body a stream."""
+
+    def __post_init__(self) -> None:
+        self.outside, self.inside = list(self.outside), list(self.inside)
         contracts = [part.contract for part in self.outside if isinstance(part, Element)]
         provided = {thing for contract in contracts for thing in contract.provides}
-        self.outside += [provider(thing) for thing in element.contract.unmet() if thing not in provided]
+        self.outside += [provider(thing) for thing in self.element.contract.unmet() if thing not in provided]
 
     def link(self, foreign: bool) -> None:
         """Make the pipeline of the next checks, alone or between foreign middleware."""
