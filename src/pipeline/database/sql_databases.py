@@ -39,9 +39,6 @@ from pipeline.database.sql_sessions import (
     END_READING_BY,
     Bound,
     RequestConnection,
-    before_commit,
-    before_end,
-    before_prepare,
     commit,
     refuse_autocommit_option,
     set_isolation_level,
@@ -152,9 +149,6 @@ class Database:
         event.listen(self.engine, "connect", self.on_connect)
         if self.twophase:
             event.listen(self.engine, "first_connect", self.tell_in_doubt)
-            event.listen(self.engine, "commit_twophase", before_commit)
-            event.listen(self.engine, "prepare_twophase", before_prepare)
-            event.listen(self.engine, "rollback_twophase", before_end)
         if self.dialect is SQLITE:
             event.listen(self.engine, "connect", leave_transactions_to_us)
             dialect.do_begin = begin_in_sqlite
