@@ -331,11 +331,8 @@ class Bound:
         query, kept = database.dialect.kept
         if query and not self.tm.outcome and connection is not None:
             with suppress(Exception):  # most likely the connection is lost
-                cursor = connection.cursor()
-                cursor.execute(query)
-                if any(code == kept for _, code, *_ in cursor.fetchall()):
+                if any(code == kept for _, code, *_ in execute(connection, query)):
                     self.tm.outcome = "committed"
-                cursor.close()
 
     def state(self) -> str:
         """Return the state of the transaction of the database."""

@@ -486,11 +486,16 @@ def of_all(manager: Any) -> Any:
     return manager
 
 
-def note_own_commit() -> None:
-    """Note that the view has committed beside the transaction of its request: it must not run again (R2a)."""
+def manager_here() -> Manager | None:
+    """Return the transaction manager of the request whose view runs in this thread."""
     here = of_thread.manager
     tm = getattr(here.request, "tm_in_use", None) if type(here) is OfRequest else here
-    if isinstance(tm, Manager):
+    return tm if isinstance(tm, Manager) else None
+
+
+def note_own_commit() -> None:
+    """Note that the view has committed beside the transaction of its request: it must not run again (R2a)."""
+    if (tm := manager_here()) is not None:
         tm.outcome = tm.outcome or "committed"
 
 
