@@ -24,13 +24,12 @@ except ImportError:  # then no application uses its transactions
     of_thread = None
 
 if TYPE_CHECKING:
-    from pipeline.database.thread import of_all
-    from pipeline.database.transactions import abort_quietly, is_open, joined
+    from pipeline.database.transactions import abort_quietly, is_open, joined, of_all
 else:  # for cost alone: an application that uses no transaction does not need these functions
-    of_all = on_demand("pipeline.database.thread:of_all")
     abort_quietly = on_demand("pipeline.database.transactions:abort_quietly")
     is_open = on_demand("pipeline.database.transactions:is_open")
     joined = on_demand("pipeline.database.transactions:joined")
+    of_all = on_demand("pipeline.database.transactions:of_all")
 
 
 IN_MEMORY = 1024 * 1024

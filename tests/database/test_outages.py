@@ -69,9 +69,8 @@ def test_threads_that_find_a_host_dead_at_once_all_come_to_the_other_one(need_pa
         if host == "db1":
             at_once.wait(10)
             raise database.judge.of_driver(2003, "Can't connect")
-        return SimpleNamespace(
-            cursor=lambda: SimpleNamespace(execute=str, close=str), close=str, _read_timeout=1, host=host
-        )
+        cursor = SimpleNamespace(execute=str, close=str, description=None)
+        return SimpleNamespace(cursor=lambda: cursor, close=str, _read_timeout=1, host=host)
 
     dialect = SimpleNamespace(connect=connect)
     with ThreadPoolExecutor(4) as pool:

@@ -14,6 +14,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ import sqlalchemy
 import webob
 from psycopg2 import errorcodes
 from pymysql.constants import ER
-from sqlalchemy import String, create_engine, event, insert, select, text, update
+from sqlalchemy import String, create_engine, delete, event, insert, select, text, update
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, OperationalError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 from sqlalchemy.orm.exc import StaleDataError
@@ -1413,8 +1414,24 @@ def test_no_connection_makes_objects_for_the_events_of_the_engine(url: str) -> N
     assert [statement.split()[0] for statement in seen] == ["SELECT", "COMMIT"]
 
 
+def test_the_visitor_is_told_of_what_a_connection_of_the_engine_commits(url: str) -> None:
+    """Otherwise a replica without it is read next."""
+    told = []
+
+    def view(request: Any, response: Response) -> None:
+        with request.sql.get_bind().begin() as connection:
+            connection.execute(delete(Book))
+        told.append(dict(request._sql_positions))
+
+    app = site(url, view)
+    place = database(url)
+    place.tells, place.dialect = True, replace(place.dialect, position="SELECT 7")
+    assert ask(app).status_int == 200
+    assert told == [{place.short_name: 7}]
+
+
 def test_control_a_lost_commit_is_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_sessions, "before_commit", lambda connection: None)
+    monkeypatch.setattr(sql_sessions.Bound, "send_commit", lambda bound: None)
     with pytest.raises((AssertionError, KeyError)):
         test_r4_the_connection_is_lost_during_commit(url, True, monkeypatch)
 

@@ -618,7 +618,7 @@ def test_synchronizers_of_elements_last() -> None:
     tm.registerSynch(other := Told())
     tm.clearSynchs()
     tm.leave()
-    assert [one() for one in tm._synchs.all] == [told]
+    assert [one() for one in tm._synchs.as_weakref_list()] == [told]
     assert other is not told
 
 

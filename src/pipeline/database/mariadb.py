@@ -53,19 +53,11 @@ class ConnectionManager(MySQLdbConnectionManager):  # type: ignore[misc]
 
 
 class VersionDetector(MySQLVersionDetector):  # type: ignore[misc]
-    """The features of MariaDB, from 10.6 on, in terms of the versions of MySQL."""
+    """The features of MariaDB, from 10.6 on, in terms of the versions of MySQL: its procedures are good, and the
+    isolation is tx_isolation up to MariaDB 11.0. Its own version begins with 1, so that FOR SHARE is not used."""
 
-    def supports_nowait(self, cursor: Any) -> bool:
-        return False  # it has NOWAIT, but not FOR SHARE
-
-    def supports_transaction_isolation(self, cursor: Any) -> bool:
-        return False  # its name is tx_isolation up to MariaDB 11.0
-
-    def supports_good_stored_procs(self, cursor: Any) -> bool:
-        return True
-
-    def requires_values_upsert_alias(self, cursor: Any) -> bool:
-        return False
+    def get_version_info(self, cursor: Any) -> tuple[int, int, int]:
+        return 5, 7, 19
 
 
 class SchemaInstaller(MySQLSchemaInstaller):  # type: ignore[misc]

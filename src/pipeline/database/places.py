@@ -79,6 +79,13 @@ def make_file(path: str, mode: int = 0o600, begin: bytes = b"") -> None:
         os.close(file)
 
 
+def is_at(opened: os.stat_result, path: str | os.PathLike[str]) -> bool:
+    """Return whether the file at a path is the one that was opened."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(opened, os.stat(path))
+    return False
+
+
 def facts_of_uris(uris: Iterable[str], probe: Callable[[Any], object]) -> Facts:
     """Return what an operator must know of an element with these object databases."""
     named = list(uris)

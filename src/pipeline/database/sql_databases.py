@@ -28,7 +28,7 @@ from transaction import TransactionManager
 
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
-from pipeline.database.places import hosts_of, loggable_uri, make_file, sqlite_file, without_secrets
+from pipeline.database.places import hosts_of, is_at, loggable_uri, make_file, sqlite_file, without_secrets
 from pipeline.database.sql_dialects import SQLITE, dialect_of, refuse_unknown_level, time_outs
 from pipeline.database.sql_drivers import CONNECTING, begin_in_sqlite, execute, leave_transactions_to_us
 from pipeline.database.sql_errors import Judge, hide_values, make_unavailable
@@ -39,16 +39,13 @@ from pipeline.database.sql_sessions import (
     END_READING_BY,
     Bound,
     RequestConnection,
-    before_commit,
-    before_end,
-    before_prepare,
     commit,
     refuse_autocommit_option,
     set_isolation_level,
     watch_statement,
 )
 from pipeline.database.statements import CHANGES, COMPUTING, READS
-from pipeline.database.transactions import DatabaseRequest, Manager, begin
+from pipeline.database.transactions import DatabaseRequest, Manager, begin, manager_here
 from pipeline.database.written import short_name
 from pipeline.interfaces import CommitUncertain, ConfigurationError, Unavailable
 
@@ -152,9 +149,6 @@ class Database:
         event.listen(self.engine, "connect", self.on_connect)
         if self.twophase:
             event.listen(self.engine, "first_connect", self.tell_in_doubt)
-            event.listen(self.engine, "commit_twophase", before_commit)
-            event.listen(self.engine, "prepare_twophase", before_prepare)
-            event.listen(self.engine, "rollback_twophase", before_end)
         if self.dialect is SQLITE:
             event.listen(self.engine, "connect", leave_transactions_to_us)
             dialect.do_begin = begin_in_sqlite
@@ -212,6 +206,8 @@ class Database:
         bound = record.info.pop(BOUND, None)
         if bound is not None and bound.changed:
             bound.note_end(connection)
+        elif bound is None and self.tells and (tm := manager_here()) is not None and self in tm.kept:
+            tm.kept[self].note_end(connection)  # the view may have committed
         end_reading = record.info.pop(END_READING_BY, None)
         called = record.info.pop(CALLED, UNSEEN)
         is_unseen = bound is None and self.is_pooled and self.replica is None  # a view has asked the engine for it
@@ -228,15 +224,12 @@ class Database:
         if self.dialect.in_doubt is None:
             return
         query, commit, rollback, _ = self.dialect.in_doubt
-        cursor = connection.cursor()
+        names = []
         try:
-            cursor.execute(query)
-            names = [row[-1] for row in cursor.fetchall()]
+            names = [row[-1] for row in execute(connection, query)]
         except Exception as error:
             log.warning("%s: the prepared transactions cannot be read: %s", self.shown, error)
-            names = []
         finally:
-            cursor.close()
             connection.rollback()
         for name in names:
             name = name if isinstance(name, str) else bytes(name).decode("utf-8", "backslashreplace")
@@ -361,13 +354,9 @@ class Database:
         if unknown:
             lists = {"names": unknown, "computing": COMPUTING}
             quoted = {name: ", ".join(f"'{one}'" for one in names) for name, names in lists.items()}
-            cursor = connection.cursor()
+            asked = (*self.dialect.before_leaving, self.dialect.leaving.format(**quoted))
             try:
-                if self.dialect.plain_plan:
-                    cursor.execute(self.dialect.plain_plan)
-                cursor.execute(self.dialect.leaving.format(**quoted))
-                found = {str(row[0]).lower() for row in cursor.fetchall()}
-                cursor.close()
+                found = {str(row[0]).lower() for row in execute(connection, *asked)}
             except Exception:  # most likely the connection is lost
                 return True
             finally:
@@ -387,9 +376,7 @@ class Database:
     def has_same_file(self, info: Mapping[Any, Any]) -> bool:
         """Return whether the file of a connection is still the one at the path: no other process would find what
         is stored in another. True without a file."""
-        with suppress(FileNotFoundError):
-            return self.file is None or os.path.samestat(info[FILE], os.stat(self.file))
-        return False
+        return self.file is None or is_at(info[FILE], self.file)
 
     def refuse_other_file(self, connection: Any, record: Any, proxy: object) -> None:
         """Have a connection replaced if its file was."""

@@ -100,8 +100,8 @@ class Dialect:
     also finds "all writes" and "all reads" if such a statement may call one unseen, by a trigger or a view, and
     "all changes" if a read may change something so. ``{computing}`` are names of functions that are not asked for.
     """
-    plain_plan: str = ""
-    """Statement in front of that query, by which its plan is not compiled: that takes longer than to execute it."""
+    before_leaving: tuple[str, ...] = ()
+    """Statements in front of that query."""
     errors: Errors = field(default_factory=Errors)
 
 
@@ -131,7 +131,7 @@ POSTGRESQL = Dialect(
     # A function whose body is known may leave something by a statement in it, or by a function that it calls; any
     # other if it is volatile, but for some that end with the transaction or only count. What rules, defaults,
     # constraints and policies call is read as PostgreSQL stores it. A function of a row is also called as t.name.
-    plain_plan="SET LOCAL jit = off",
+    before_leaving=("SET LOCAL jit = off",),  # to compile the plan takes longer than to execute it
     leaving=r"""WITH RECURSIVE functions AS (SELECT pg_proc.oid, lower(proname) AS name, prosrc AS body,
             CASE WHEN pg_proc.oid >= 16384 THEN lower(regexp_replace(prosrc, '["\s]', '', 'g')) END AS calls,
             pg_proc.oid >= 16384 AND prosrc <> '' AND lanname IN ('sql', 'plpgsql') AS is_known,

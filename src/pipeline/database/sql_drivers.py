@@ -147,12 +147,13 @@ def begin_in_sqlite(connection: Any) -> None:
     connection.driver_connection.execute("BEGIN")
 
 
-def execute(connection: Any, *statements: str) -> None:
-    """Execute statements on a connection of the driver."""
+def execute(connection: Any, *statements: str) -> list[Any]:
+    """Execute statements on a connection of the driver. Return the rows of the last one."""
     cursor = connection.cursor()
     try:
         for statement in statements:
             cursor.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []
     finally:
         cursor.close()
 
@@ -164,15 +165,12 @@ def ask(driver: Driver, connection: Any, query: str) -> Any:
     """
     if driver.begins:
         connection.autocommit = True
-    cursor = connection.cursor()
     try:
-        cursor.execute(query)
-        row = cursor.fetchone()
+        rows = execute(connection, query)
     finally:
-        cursor.close()
         if driver.begins:
             connection.autocommit = False
-    return None if row is None else row[0]
+    return rows[0][0] if rows else None
 
 
 def position_after(driver: Driver, connection: Any, query: str) -> int:

@@ -45,24 +45,14 @@ BOUND = "pipeline.sql.bound"
 """The key of the ``Bound`` that has a connection, until the connection is given back."""
 END_READING_BY = "pipeline.sql.end_reading"
 """The key of the statement that lets the connection write again, when it is given back."""
-BY_STATEMENT, BY_DRIVER = "pipeline_statement", "pipeline_driver"
-"""Savepoints. One that is gone shows that the transaction was ended, and another begun."""
+WATCHED = "pipeline_watched"
+"""The savepoint that shows, if it is gone, that the transaction was ended, and another begun."""
 
 
 class RequestSession(Session):
     """The session of one request."""
 
     bound: Bound
-    _twophase = False
-
-    @property
-    def twophase(self) -> bool:
-        """True to commit in two phases. A transaction that only reads does not need it."""
-        return self._twophase and not self.bound.only_reads()
-
-    @twophase.setter
-    def twophase(self, twophase: bool) -> None:
-        self._twophase = twophase
 
     def rollback(self) -> None:
         """Take back the changes of this transaction. Only this leads to a commit without them."""
@@ -78,10 +68,6 @@ class RequestSession(Session):
         )
 
     reset = invalidate = __enter__ = close
-
-
-send_commit, send_rollback = Connection._commit_impl, Connection._rollback_impl
-"""Private methods of SQLAlchemy: with a version that lacks them the import fails here."""
 
 
 class RequestConnection(Connection):
@@ -101,17 +87,34 @@ class RequestConnection(Connection):
         return connection
 
     def _commit_impl(self) -> None:
-        before_commit(self)
-        send_commit(self)
+        self.bound.begin_commit()
+        self.bound.send_commit()
+        super()._commit_impl()
 
     def _rollback_impl(self) -> None:
-        before_end(self)
-        send_rollback(self)
+        self.bound.ending = True
+        super()._rollback_impl()
+
+    def _prepare_twophase_impl(self, xid: Any) -> None:
+        self.bound.ending, self.bound.prepared = True, xid
+        super()._prepare_twophase_impl(xid)
+
+    def _commit_twophase_impl(self, xid: Any, is_prepared: bool) -> None:
+        self.bound.begin_commit()
+        super()._commit_twophase_impl(xid, is_prepared)
+
+    def _rollback_twophase_impl(self, xid: Any, is_prepared: bool) -> None:
+        self.bound.ending = True
+        super()._rollback_twophase_impl(xid, is_prepared)
 
     @property
     def info(self) -> Any:
         """The ``info`` of the connection, for listeners of SQLAlchemy's events. To read it hands out nothing."""
         return self.bound.info
+
+
+for name in ("commit", "rollback", "prepare_twophase", "commit_twophase", "rollback_twophase"):
+    getattr(Connection, f"_{name}_impl")  # private methods: with a SQLAlchemy that lacks one the import fails here
 
 
 @implementer(ISynchronizer)
@@ -138,8 +141,9 @@ class Bound:
     """True if the driver has reported, after a change, that its transaction is open."""
     handed_out = False
     """True if the view has the connection of the driver."""
-    savepoints: tuple[str, ...] = ()
-    """The savepoints that are set, to notice that the transaction was replaced by another."""
+    is_watched = False
+    """True while ``WATCHED`` is set: during a statement that may replace the transaction, and while the view may
+    use the driver. All savepoints of the session are older, so that none ends with it."""
     failure = ""
     """The last error of the database in this transaction."""
     failure_is_transient = False
@@ -163,7 +167,7 @@ class Bound:
         self.on_replica = replica
         self.tm = tm
         bind = database.engine if replica is None else replica
-        self.session: Any = RequestSession(bind, twophase=database.twophase, close_resets_only=False)
+        self.session: Any = RequestSession(bind, close_resets_only=False)
         self.session.bound = self
         if SessionDataManager not in tm.readers:
             tm.readers = (*tm.readers, SessionDataManager)
@@ -185,7 +189,7 @@ class Bound:
         proxied = connection.connection
         self.driver_connection, self.info = proxied.driver_connection, proxied.info
         self.ending = self.committing = self.changed = self.open = self.rolled_back = self.handed_out = False
-        self.savepoints = ()
+        self.is_watched = False
         self.failure = ""
         self.info[BOUND] = self
         if self.only_reads():
@@ -227,10 +231,12 @@ class Bound:
                 refuse_rollback()
             self.note_called(statement.called)
             self.changed = self.on_replica is None
+            if self.is_watched and (statement.may_replace or statement.is_of_savepoint):
+                if self.state() != FAILED:  # else the statement fails, or takes the savepoint back
+                    self.check_savepoint()
+                self.is_watched = False
             if statement.may_replace:
-                self.set_savepoint(BY_STATEMENT)
-            elif BY_DRIVER in self.savepoints:
-                self.note_savepoint(*statement.savepoint)
+                self.set_savepoint()
         self.look()
 
     def note_called(self, called: frozenset[str] | None) -> None:
@@ -242,13 +248,12 @@ class Bound:
 
     def after_statement(self, text: str) -> None:
         """Notice that the statement has ended the transaction."""
-        if BY_STATEMENT in self.savepoints:
-            self.check_savepoint(BY_STATEMENT)
-        elif self.changed and not self.ending and not statement_of(text).is_ordinary and self.state() == IDLE:
-            self.tm.outcome = "committed"  # also by the first statement, such as DDL on MariaDB
-        if self.handed_out and BY_DRIVER not in self.savepoints:
-            self.set_savepoint(BY_DRIVER)
-        self.look()
+        statement = statement_of(text)
+        if self.is_watched and statement.may_replace:
+            self.check_savepoint()
+        self.look(statement.is_ordinary)
+        if self.handed_out:
+            self.set_savepoint()
 
     def hand_out_driver(self) -> None:
         """Note that the view may use the connection of the driver, where no statement is seen.
@@ -257,8 +262,7 @@ class Bound:
         """
         self.changed, self.handed_out = self.on_replica is None, True
         self.info[CLOSE_AT_END] = self.database.is_pooled
-        if BY_DRIVER not in self.savepoints:
-            self.set_savepoint(BY_DRIVER)
+        self.set_savepoint()
 
     def refuse_or_commit(self) -> None:
         """Refuse to commit a failed transaction. The database would roll it back without an error."""
@@ -294,6 +298,12 @@ class Bound:
         self.session.get_transaction().close()
         self.resource.abort(None)  # it lets go of the session, and the objects of the session are read afresh
 
+    def begin_commit(self) -> None:
+        """Refuse a commit by the view."""
+        if not is_committing(self.tm):
+            refuse_commit()
+        self.ending, self.prepared = True, ""
+
     def send_commit(self) -> None:
         """Note that COMMIT is sent. From here on the outcome is unknown, whatever is raised and by whom, until the
         commit has come to its end or the database has refused it (R4). Refuse it if another process would not find
@@ -321,11 +331,8 @@ class Bound:
         query, kept = database.dialect.kept
         if query and not self.tm.outcome and connection is not None:
             with suppress(Exception):  # most likely the connection is lost
-                cursor = connection.cursor()
-                cursor.execute(query)
-                if any(code == kept for _, code, *_ in cursor.fetchall()):
+                if any(code == kept for _, code, *_ in execute(connection, query)):
                     self.tm.outcome = "committed"
-                cursor.close()
 
     def state(self) -> str:
         """Return the state of the transaction of the database."""
@@ -342,11 +349,12 @@ class Bound:
                 execute(self.driver_connection, self.database.dialect.ready)
         return self.state() == IDLE
 
-    def look(self) -> None:
-        """Notice that the view has ended the transaction: by COMMIT in a statement, or by DDL on MariaDB."""
+    def look(self, is_ordinary: bool = True) -> None:
+        """Notice that the view has ended the transaction: by COMMIT in a statement, or by DDL on MariaDB, which may
+        be the first statement."""
         if self.changed and not self.ending:
             state = self.state()
-            if self.open and state == IDLE:
+            if state == IDLE and (self.open or not is_ordinary):
                 self.tm.outcome = "committed"
                 self.database.driver.begin_again(self.driver_connection)
             self.open = state == OPEN
@@ -354,33 +362,21 @@ class Bound:
     def look_back(self) -> None:
         """Notice what the view has done by the connection of the driver."""
         self.look()
-        if self.savepoints[-1:] == (BY_DRIVER,):
-            self.check_savepoint(BY_DRIVER)
-        elif BY_DRIVER in self.savepoints:  # to release it would release the later ones of the view
-            self.tm.outcome = "unknown"
+        if self.is_watched:
+            self.check_savepoint()
 
-    def set_savepoint(self, name: str) -> None:
-        if not self.ending and not self.only_reads() and self.state() in (IDLE, OPEN):
-            execute(self.driver_connection, f"SAVEPOINT {name}")
-            self.savepoints += (name,)
+    def set_savepoint(self) -> None:
+        if not self.is_watched and not self.ending and not self.only_reads() and self.state() in (IDLE, OPEN):
+            execute(self.driver_connection, f"SAVEPOINT {WATCHED}")
+            self.is_watched = True
 
-    def note_savepoint(self, what: str, name: str) -> None:
-        """Note that the view sets a savepoint, or ends one with all that were set after it."""
-        if what == "savepoint":
-            self.savepoints += (name,)
-        elif name in self.savepoints:
-            end = self.savepoints.index(name) + (what == "rollback")
-            self.savepoints = self.savepoints[:end]
-        elif what:  # it was set before that of the driver, which ends with it
-            self.check_savepoint(BY_DRIVER)
-
-    def check_savepoint(self, name: str) -> None:
-        """Set the outcome if a savepoint is gone: then the transaction was ended, and another may be open."""
-        self.savepoints = self.savepoints[: self.savepoints.index(name)]
+    def check_savepoint(self) -> None:
+        """Set the outcome if the savepoint is gone: then the transaction was ended, and another may be open."""
+        self.is_watched = False
         failed = self.state() == FAILED
         statement = "ROLLBACK TO SAVEPOINT {name}" if failed else self.database.dialect.has_savepoint
         try:
-            execute(self.driver_connection, statement.format(name=name))
+            execute(self.driver_connection, statement.format(name=WATCHED))
         except Exception as error:
             known = self.database.judge.means(error, "no_savepoint")
             known = known and not self.rolled_back  # a deadlock takes savepoints, too
@@ -401,8 +397,8 @@ class Bound:
             if ended:  # or SQLite would store what follows at once
                 self.database.driver.begin_again(self.driver_connection)
         self.open = False
-        if BY_STATEMENT in self.savepoints:
-            self.check_savepoint(BY_STATEMENT)
+        if self.is_watched and statement_of(context.statement or "").may_replace:
+            self.check_savepoint()
 
     def beforeCompletion(self, transaction: object) -> None:
         """Log the changes that a streamed body has made and not flushed, since they are dropped.
@@ -443,7 +439,6 @@ class Bound:
         """End the session and give back the connection. Objects of the session that are in use are detached."""
         self.tm.kept.pop(self.primary, None)
         self.database.bounds.discard(self)
-        self.savepoints = ()
         session, self.session, self.connection = self.session, None, None  # no reference cycle is left
         try:
             self.tm.unregisterSynch(self)
@@ -464,8 +459,11 @@ class Bound:
 def _join(session: RequestSession, transaction: SessionTransaction) -> None:
     """Join the transaction of the request, at the first use of the session. Refuse it if that has ended."""
     if transaction.parent is None:
+        bound = session.bound
         try:
-            join_transaction(session, STATUS_CHANGED, session.bound.tm, keep_session=True)
+            bound.tm.get()  # it begins one that only reads, after the answer; that needs no second phase
+            session.twophase = bound.database.twophase and not bound.only_reads()
+            join_transaction(session, STATUS_CHANGED, bound.tm, keep_session=True)
         except BaseException:
             session.expire_all()  # forgets that an object was about to change
             transaction.close()
@@ -546,26 +544,3 @@ def commit(send: Callable[[Any], object], connection: Any) -> None:
     send(connection)
     if BOUND not in connection.info:
         note_own_commit()
-
-
-def before_commit(connection: Connection, *twophase: object) -> None:
-    """Refuse a commit by the view. Note that COMMIT is sent, if it is not the second phase."""
-    if isinstance(connection, RequestConnection):
-        if not is_committing(connection.bound.tm):
-            refuse_commit()
-        connection.bound.ending = True
-        connection.bound.prepared = ""
-        if not twophase:
-            connection.bound.send_commit()
-
-
-def before_prepare(connection: Connection, id: str) -> None:
-    """Note that the transaction is sent to be prepared."""
-    if isinstance(connection, RequestConnection):
-        connection.bound.ending, connection.bound.prepared = True, id
-
-
-def before_end(connection: Connection, *twophase: object) -> None:
-    """Note that the transaction is being ended, by the pipeline or by ``rollback()``."""
-    if isinstance(connection, RequestConnection):
-        connection.bound.ending = True

@@ -24,7 +24,7 @@ _UNCLEAR = re.compile(r"--|/\*|[#$;'\"`]|:=")
 """Other comments, dollar quotes, a second statement, a quote without its partner, MariaDB's variables."""
 _KIND = re.compile(
     r"""[(\s]*(?:(?P<query>select|with|values)|(?P<write>insert|update|delete|merge|replace)
-    |(?P<look>show|explain|describe)|(?P<verb>savepoint|release|rollback\s+to)(?:\s+savepoint)?\s+(?P<savepoint>\w+)
+    |(?P<look>show|explain|describe)|(?P<savepoint>savepoint|release|rollback\s+to)
     |(?P<setting_here>set\s+(?:local|transaction|constraints))|(?P<setting>set|use))\b""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -92,8 +92,8 @@ class Statement(NamedTuple):
     """True if the text is one statement, of a kind that ends no transaction."""
     may_replace: bool
     """True if it may end the transaction and begin another, so that one is open afterwards."""
-    savepoint: tuple[str, str]
-    """The verb of a statement about a savepoint ("savepoint", "release" or "rollback"), and the name of that."""
+    is_of_savepoint: bool
+    """True if it sets a savepoint, or ends one with all that were set after it."""
     sets_autocommit: bool
     """True if it has all later statements committed at once."""
     takes_back: bool
@@ -116,14 +116,13 @@ def statement_of(text: str) -> Statement:
     others = {word for word, parenthesis in words if not parenthesis}
     is_known = kind not in (None, "setting") and _LEAVES.isdisjoint(called | others) and "quoted" not in called
     unknown = frozenset(called - COMPUTING)
-    is_named = found is not None and found["savepoint"] not in (None, "quoted")
     writes = [WRITES] if _WRITES & (called | others) else []
     return Statement(
         is_plain_read=is_clear and kind == "query" and not unknown and others.isdisjoint(_CHANGES),
         called=unknown.union(writes) if is_clear and is_known else None,
         is_ordinary=is_ordinary,
         may_replace=not is_ordinary and _ENDS.search(text) is not None,
-        savepoint=(found["verb"].split()[0].lower(), found["savepoint"]) if found and is_named else ("", ""),
+        is_of_savepoint=kind == "savepoint",
         sets_autocommit=(not is_ordinary or kind in _SETTINGS) and _AUTOCOMMIT.search(text) is not None,
         takes_back=not is_ordinary and _TAKES_BACK.search(bare) is not None,
         is_unrefused=_UNREFUSED.search(text) is not None,

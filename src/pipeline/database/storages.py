@@ -28,7 +28,7 @@ from ZODB.utils import z64
 
 from pipeline.database import forks, instead
 from pipeline.database.connections import RequestDB
-from pipeline.database.places import make_directories, make_file
+from pipeline.database.places import is_at, make_directories, make_file
 from pipeline.interfaces import Unavailable
 from pipeline.options import resolve
 
@@ -186,18 +186,12 @@ def _vote_in_same(need_same: Callable[[], None], vote: Callable[..., Any], *argu
     return vote(*arguments)
 
 
-def _is_at(opened: int, place: str) -> bool:
-    with suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(opened), os.stat(place))
-    return False
-
-
 def _need_same(path: str, storage: Any, directories: dict[str, int]) -> None:
     """Raise Unavailable if the file that is open, or a directory of its blobs, is not the one at its path: a copy
     was moved over it, or it was moved or removed. Also if another process has written the file, as ``cp`` does."""
     with storage._lock:  # a pack puts a new file at the path
         places = {path: storage._file.fileno(), **directories}
-        others = [place for place, opened in places.items() if not _is_at(opened, place)]
+        others = [place for place, opened in places.items() if not is_at(os.fstat(opened), place)]
         ends = (storage._pos, getattr(storage, "_nextpos", 0))  # the second one once a commit is voted for
         if not storage.isReadOnly() and os.fstat(places[path]).st_size not in ends:
             raise Unavailable(
@@ -244,11 +238,8 @@ def _may_wait(path: str) -> bool:
         if holder not in (os.getpid(), os.getppid(), forks.parent()):
             return True
         held = os.stat(lock)
-        for file in Path(f"/proc/{holder}/fd").iterdir():
-            with suppress(FileNotFoundError):  # another thread has closed it since
-                if os.path.samestat(os.stat(file), held):
-                    return False
-        return True
+        # Another thread may close one of them meanwhile.
+        return not any(is_at(held, file) for file in Path(f"/proc/{holder}/fd").iterdir())
     return False
 
 

@@ -14,13 +14,13 @@ from webob import Response as AnyResponse
 from webob.exc import WSGIHTTPException
 
 from pipeline.composition import Offers, element
-from pipeline.database.thread import OfRequest
 from pipeline.database.transactions import (
     ENDED,
     IN_USE,
     OFFERED,
     DatabaseRequest,
     Manager,
+    OfRequest,
     abort_quietly,
     begin_to_read,
     end_unchanged,
