@@ -22,7 +22,9 @@ import xmlrpc.client
 from binascii import a2b_base64
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, cast
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers.expat import ExpatError, ParserCreate
 from xmlrpc.client import MAXINT, MININT
 
@@ -58,8 +60,7 @@ def call(context: Any, request: Request, response: Response) -> bytes:
     except HTTPException as error:
         answer = error.wsgi_response
         fault = xmlrpc.client.Fault(answer.status_int, str(error) or answer.status)
-        if (tm := request.tm_in_use) is not None and not getattr(request, "commit_on_error", False):
-            tm.doom()  # a fault is an error, although its status is 200 (R3)
+        cast(Any, request)._stands_for_error = True  # a fault, whose status is 200 (R3)
         return _written(_Answer("utf-8").dumps(fault))
     try:
         return _written(_Answer("utf-8", allow_none=True).dumps((result,)))
@@ -125,26 +126,6 @@ def _method(context: Any, request: Request, name: str) -> View | None:
     return None if found is plain else found
 
 
-class _Call(xmlrpc.client.Unmarshaller):
-    """Reads a call. It refuses what a result could not have either, so that a view need not expect it."""
-
-    def start(self, tag: str, attrs: Any) -> None:
-        super().start(tag, attrs)
-        if len(cast(Any, self)._marks) > MAX_DEPTH:
-            raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
-
-    def end(self, tag: str, *further: Any) -> None:
-        call, name = cast(Any, self), tag.rpartition(":")[2]
-        if (read := _READERS.get(name)) is not None:
-            call.append(read("".join(call._data)))
-            call._value = False
-            return
-        names = call._stack[call._marks[-1] :: 2] if name == "struct" else []
-        super().end(name, *further)
-        if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
-            raise ValueError("a name in a struct stands twice, or is not a string")
-
-
 def _int(text: str) -> int:
     if not MININT <= (number := to_int(text)) <= MAXINT:
         raise ValueError("an integer has more than 32 bits")
@@ -164,28 +145,69 @@ def _bytes(text: str) -> bytes:
 
 
 _READERS: dict[str, Callable[[str], Any]] = dict.fromkeys(("int", "i1", "i2", "i4", "i8", "biginteger"), _int)
-_READERS |= {"double": to_float, "float": to_float, "base64": _bytes, "dateTime.iso8601": _date}
+_READERS |= {"double": to_float, "float": to_float, "base64": _bytes, "dateTime.iso8601": _date, "string": str}
+_READERS |= {"boolean": {"0": False, "1": True}.__getitem__, "nil": {"": None}.__getitem__, "bigdecimal": Decimal}
+
+
+def _inner(node: Element, *names: str) -> list[Element]:
+    """Return the elements in an element. Raise ValueError if it has others, or text beside them."""
+    found = list(node)
+    if "".join([node.text or "", *(one.tail or "" for one in found)]).strip():
+        raise ValueError(f"<{node.tag}> has text beside its elements")
+    if strange := [one.tag for one in found if names and one.tag not in names]:
+        raise ValueError(f"<{node.tag}> has a <{strange[0]}>")
+    return found
+
+
+def _value(node: Element, depth: int = MAX_DEPTH) -> Any:
+    """Return the value of a ``<value>``. It is refused if a result could not have it either, so that a view need
+    not expect it."""
+    if not len(node):
+        return node.text or ""  # of a string, the type may be left out
+    (typed,) = _inner(node)
+    kind = typed.tag.rpartition(":")[2]
+    if not depth and kind in ("array", "struct"):
+        raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+    if kind == "array":
+        (data,) = _inner(typed, "data")
+        return [_value(one, depth - 1) for one in _inner(data, "value")]
+    if kind == "struct":
+        pairs = [_inner(member, "name", "value") for member in _inner(typed, "member")]
+        members = {_text(name, "name"): _value(one, depth - 1) for name, one in pairs}
+        if len(members) < len(pairs):
+            raise ValueError("a name in a struct stands twice")
+        return members
+    return _READERS[kind](_text(typed, typed.tag))
+
+
+def _text(node: Element, tag: str) -> str:
+    """Return the text of an element without others in it."""
+    if len(node) or node.tag != tag:
+        raise ValueError(f"<{node.tag}> is not <{tag}> with a text")
+    return node.text or ""
 
 
 def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
     body = request.body_file.read(MAX_BODY + 1)
     if len(body) > MAX_BODY:
         raise HTTPRequestEntityTooLarge(f"A call may have {MAX_BODY} bytes at most.")
-    call = _Call(use_builtin_types=True)
-    call.xml("", None)  # its input is decoded already
-    parser = ParserCreate()  # the parser of xmlrpc.client accepts document types, and with them entities
+    tree = TreeBuilder()
+    parser = ParserCreate()  # a parser of the standard library accepts document types, and with them entities
     parser.StartDoctypeDeclHandler = _refuse_document_type
-    parser.StartElementHandler = call.start
-    parser.EndElementHandler = call.end
-    parser.CharacterDataHandler = call.data
+    parser.StartElementHandler = tree.start
+    parser.EndElementHandler = tree.end
+    parser.CharacterDataHandler = tree.data
     try:
         parser.Parse(body, True)
-        parameters, method = call.close(), call.getmethodname()
-    except (ExpatError, xmlrpc.client.Error, ValueError, TypeError, LookupError, ArithmeticError) as error:
+        name, *further = _inner(tree.close(), "methodName", "params")
+        method = _text(name, "methodName")
+        (params,) = further or [Element("params")]
+        values = tuple(_value(one) for param in _inner(params, "param") for (one,) in [_inner(param, "value")])
+    except (ExpatError, ValueError, TypeError, LookupError, ArithmeticError) as error:
         raise HTTPBadRequest(f"This is not an XML-RPC call: {error}") from None
     if not method:
         raise HTTPBadRequest("This is not an XML-RPC call: it names no method.")
-    return tuple(parameters), method
+    return values, method
 
 
 def _refuse_document_type(*arguments: object) -> None:
