@@ -299,7 +299,7 @@ def challenge(request: AuthRequest, error: WSGIHTTPException, authenticators: li
     for authenticator in authenticators if local is None else [local]:
         answer = authenticator.challenge(request, error)
         if answer is not error:
-            cast(Any, request)._stands_for_error = True  # a redirect to the login is not what the view answered (R3)
+            cast(Any, request)._stands_for_error = True  # a redirect is not what the view answered (R3)
             return answer
     return error
 

@@ -22,11 +22,8 @@ import xmlrpc.client
 from binascii import a2b_base64
 from collections.abc import Callable
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, cast
-from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers.expat import ExpatError, ParserCreate
-from xmlrpc.client import MAXINT, MININT
 
 from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestEntityTooLarge
 from zope.interface import Interface, providedBy
@@ -126,8 +123,35 @@ def _method(context: Any, request: Request, name: str) -> View | None:
     return None if found is plain else found
 
 
+class _Call(xmlrpc.client.Unmarshaller):
+    """Reads a call. It refuses what a result could not have either, so that a view need not expect it, and text and
+    values where a call has none: ``xmlrpc.client`` leaves them out, or takes them for a further parameter (R11)."""
+
+    def start(self, tag: str, attrs: Any) -> None:
+        call = cast(Any, self)
+        if "".join(call._data).strip() or (tag.rpartition(":")[2] in _TYPES and not call._value):
+            raise ValueError(f"<{tag}> stands behind a text, or is not the only one in a <value>")
+        super().start(tag, attrs)
+        if len(call._marks) > MAX_DEPTH:
+            raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+
+    def end(self, tag: str, *further: Any) -> None:
+        call, name, text = cast(Any, self), tag.rpartition(":")[2], "".join(cast(Any, self)._data)
+        if text.strip() and not (call._value or name in _TEXTS):
+            raise ValueError(f"<{tag}> has text beside its elements")
+        names = call._stack[call._marks[-1] :: 2] if name == "struct" else []
+        if (read := _READERS.get(name)) is not None:
+            call.append(read(text))
+            call._value = False
+        else:
+            super().end(name, *further)
+        call._data = []
+        if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+            raise ValueError("a name in a struct stands twice, or is not a string")
+
+
 def _int(text: str) -> int:
-    if not MININT <= (number := to_int(text)) <= MAXINT:
+    if not xmlrpc.client.MININT <= (number := to_int(text)) <= xmlrpc.client.MAXINT:
         raise ValueError("an integer has more than 32 bits")
     return number
 
@@ -145,69 +169,30 @@ def _bytes(text: str) -> bytes:
 
 
 _READERS: dict[str, Callable[[str], Any]] = dict.fromkeys(("int", "i1", "i2", "i4", "i8", "biginteger"), _int)
-_READERS |= {"double": to_float, "float": to_float, "base64": _bytes, "dateTime.iso8601": _date, "string": str}
-_READERS |= {"boolean": {"0": False, "1": True}.__getitem__, "nil": {"": None}.__getitem__, "bigdecimal": Decimal}
-
-
-def _inner(node: Element, *names: str) -> list[Element]:
-    """Return the elements in an element. Raise ValueError if it has others, or text beside them."""
-    found = list(node)
-    if "".join([node.text or "", *(one.tail or "" for one in found)]).strip():
-        raise ValueError(f"<{node.tag}> has text beside its elements")
-    if strange := [one.tag for one in found if names and one.tag not in names]:
-        raise ValueError(f"<{node.tag}> has a <{strange[0]}>")
-    return found
-
-
-def _value(node: Element, depth: int = MAX_DEPTH) -> Any:
-    """Return the value of a ``<value>``. It is refused if a result could not have it either, so that a view need
-    not expect it."""
-    if not len(node):
-        return node.text or ""  # of a string, the type may be left out
-    (typed,) = _inner(node)
-    kind = typed.tag.rpartition(":")[2]
-    if not depth and kind in ("array", "struct"):
-        raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
-    if kind == "array":
-        (data,) = _inner(typed, "data")
-        return [_value(one, depth - 1) for one in _inner(data, "value")]
-    if kind == "struct":
-        pairs = [_inner(member, "name", "value") for member in _inner(typed, "member")]
-        members = {_text(name, "name"): _value(one, depth - 1) for name, one in pairs}
-        if len(members) < len(pairs):
-            raise ValueError("a name in a struct stands twice")
-        return members
-    return _READERS[kind](_text(typed, typed.tag))
-
-
-def _text(node: Element, tag: str) -> str:
-    """Return the text of an element without others in it."""
-    if len(node) or node.tag != tag:
-        raise ValueError(f"<{node.tag}> is not <{tag}> with a text")
-    return node.text or ""
+_READERS |= {"double": to_float, "float": to_float, "base64": _bytes, "dateTime.iso8601": _date}
+_TYPES = {*_READERS, "string", "boolean", "bigdecimal", "nil", "array", "struct"}
+_TEXTS = {*_READERS, "string", "boolean", "bigdecimal", "name", "methodName"}
 
 
 def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
     body = request.body_file.read(MAX_BODY + 1)
     if len(body) > MAX_BODY:
         raise HTTPRequestEntityTooLarge(f"A call may have {MAX_BODY} bytes at most.")
-    tree = TreeBuilder()
-    parser = ParserCreate()  # a parser of the standard library accepts document types, and with them entities
+    call = _Call(use_builtin_types=True)
+    call.xml("", None)  # its input is decoded already
+    parser = ParserCreate()  # the parser of xmlrpc.client accepts document types, and with them entities
     parser.StartDoctypeDeclHandler = _refuse_document_type
-    parser.StartElementHandler = tree.start
-    parser.EndElementHandler = tree.end
-    parser.CharacterDataHandler = tree.data
+    parser.StartElementHandler = call.start
+    parser.EndElementHandler = call.end
+    parser.CharacterDataHandler = call.data
     try:
         parser.Parse(body, True)
-        name, *further = _inner(tree.close(), "methodName", "params")
-        method = _text(name, "methodName")
-        (params,) = further or [Element("params")]
-        values = tuple(_value(one) for param in _inner(params, "param") for (one,) in [_inner(param, "value")])
-    except (ExpatError, ValueError, TypeError, LookupError, ArithmeticError) as error:
+        parameters, method = call.close(), call.getmethodname()
+    except (ExpatError, xmlrpc.client.Error, ValueError, TypeError, LookupError, ArithmeticError) as error:
         raise HTTPBadRequest(f"This is not an XML-RPC call: {error}") from None
     if not method:
         raise HTTPBadRequest("This is not an XML-RPC call: it names no method.")
-    return values, method
+    return tuple(parameters), method
 
 
 def _refuse_document_type(*arguments: object) -> None:
