@@ -14,7 +14,7 @@ validator = pytest.importorskip("openapi_spec_validator")
 import openapi_site  # noqa: E402
 from asking import ask  # noqa: E402
 from inis import ini_of  # noqa: E402
-from pipeline import Pipeline  # noqa: E402
+from pipeline import Pipeline, Request, view  # noqa: E402
 from pipeline.elements.shield import shield  # noqa: E402
 from pipeline.forms.arguments import arguments_of  # noqa: E402
 from pipeline.interfaces import OptionError  # noqa: E402
@@ -244,3 +244,20 @@ def test_headers_of_outer_elements_stay(accept: str) -> None:
     assert len(answer.headers.getall("Content-Security-Policy")) == 1
     assert ("style-src 'sha256-" in answer.headers["Content-Security-Policy"]) == (accept == "text/html")
     assert answer.headers.getall("X-Content-Type-Options") == ["nosniff"]
+
+
+class Searched(dict[str, Any]):
+    """An object with a view for a method that OpenAPI has only from 3.2 on."""
+
+
+def test_a_method_that_openapi_lacks_is_left_out_and_told(module: Any) -> None:
+    """The description had a key ``query``, which OpenAPI 3.1 does not allow."""
+
+    def search(context: Any, request: Request, word: str) -> str:
+        return word
+
+    name = module(view(context=Searched, methods=("GET", "QUERY", "PROPFIND"))(search))
+    made = describe(Views((name,), arguments_of), Searched)
+    validator.validate(made.document)
+    assert list(made.document["paths"]["/"]) == ["get"]
+    assert [line.rpartition(" ")[2] for line in made.left_out if "no method" in line] == ["PROPFIND", "QUERY"]

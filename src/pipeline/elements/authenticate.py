@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
 from zope.interface import Invalid
@@ -299,6 +299,7 @@ def challenge(request: AuthRequest, error: WSGIHTTPException, authenticators: li
     for authenticator in authenticators if local is None else [local]:
         answer = authenticator.challenge(request, error)
         if answer is not error:
+            cast(Any, request)._stands_for_error = True  # a redirect is not what the view answered (R3)
             return answer
     return error
 

@@ -59,6 +59,8 @@ class TransactionRequest(DatabaseRequest):
 
     commit_on_error: bool = False
     """Set to True by a view whose changes must be committed also if its answer is a 4xx or 5xx (R3)."""
+    _stands_for_error: bool = False
+    """True if the answer stands for an error, although its status is below 400. Its changes are aborted (R3)."""
     annotate: Callable[[Any], None] = staticmethod(annotate)
     """``(request)`` annotates the transaction that is about to be committed. Another element may offer another."""
     failed_after_commit: Exception | None = None
@@ -179,7 +181,7 @@ def _begin_to_write(tm: TransactionManager) -> None:
 def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManager, veto: Veto | None) -> None:
     """Commit or abort, according to the answer (R3)."""
     if (
-        (answer.status >= "400" and not request.commit_on_error)
+        ((answer.status >= "400" or request._stands_for_error) and not request.commit_on_error)
         or tm.isDoomed()
         or (veto is not None and veto(request, answer))
     ):

@@ -33,7 +33,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pipeline.forms.converters import CONVERTERS, Converter, FieldError, IFieldConverter
 from pipeline.forms.models import BodyError, IModels, ModelError, Place
@@ -47,6 +47,7 @@ _EMPTY = inspect.Parameter.empty
 _TAKES = "a view takes context, request, response if it needs it, and then fields of a form"
 _READERS: dict[Any, Converter] = {one: CONVERTERS[one.__name__] for one in (int, float, bool, date, datetime)}
 _NOUNS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Upload: "a file"}
+_NOUNS |= {type(None): "empty"}
 
 
 class Argument(NamedTuple):
@@ -168,7 +169,8 @@ def _argument(
             raise ViewError(f"{where} comes from the form, and {error}. ({_TAKES}.)") from None
         if model.is_object:
             return Argument(parameter.name, model.read, default, False, False, True)
-        several = get_origin(annotation) in (set, frozenset, tuple)
+        plain = annotation.__origin__ if get_origin(annotation) is Annotated else annotation
+        several = not {list, Sequence, set, frozenset, tuple}.isdisjoint(map(get_origin, _choices(plain)))
         convert = _list_of(model.read) if several else model.read
         takes_empty = not several and _takes(model.read, "")
     if default is _EMPTY and type(None) in choices:
@@ -203,10 +205,8 @@ def _converter(annotation: Any, own: Sequence[Converter]) -> Convert:
         return lambda value: value
     if annotation in _READERS:
         return _reading(annotation)
-    if annotation in (str, Upload):
+    if annotation in (str, Upload, type(None)):
         return _being(annotation)
-    if annotation is type(None):
-        return _none
     if len(choices := _choices(annotation)) > 1:
         return _first([_converter(choice, own) for choice in choices])
     if origin is Literal and all(isinstance(choice, str) for choice in inner):
@@ -292,11 +292,6 @@ def _first(converters: list[Convert]) -> Convert:
         raise ValueError(rules[0])
 
     return first
-
-
-def _none(value: Any) -> None:
-    if value is not None:
-        raise ValueError("it is not empty")
 
 
 def _one_of(choices: tuple[Any, ...]) -> Convert:

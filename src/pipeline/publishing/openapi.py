@@ -81,6 +81,9 @@ def describe(views: Views, root: type, title: str = "API", version: str = "1") -
     describing = _Describing(views)
     for cls, path, steps in describing.places(root):
         for method, name, view in describing.views_of(cls):
+            if method not in ("GET", "PUT", "POST", "DELETE", "PATCH", "TRACE"):
+                describing.left_out.append(f"{view} is left out: OpenAPI 3.1 has no method {method}")
+                continue
             where = f"{path}/{name}" if name or stepping(cls) else path or "/"
             item = describing.paths.setdefault(where, {})
             if steps:

@@ -24,7 +24,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, cast
 from xml.parsers.expat import ExpatError, ParserCreate
-from xmlrpc.client import MAXINT, MININT
 
 from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestEntityTooLarge
 from zope.interface import Interface, providedBy
@@ -58,8 +57,7 @@ def call(context: Any, request: Request, response: Response) -> bytes:
     except HTTPException as error:
         answer = error.wsgi_response
         fault = xmlrpc.client.Fault(answer.status_int, str(error) or answer.status)
-        if (tm := request.tm_in_use) is not None and not getattr(request, "commit_on_error", False):
-            tm.doom()  # a fault is an error, although its status is 200 (R3)
+        cast(Any, request)._stands_for_error = True  # a fault, whose status is 200 (R3)
         return _written(_Answer("utf-8").dumps(fault))
     try:
         return _written(_Answer("utf-8", allow_none=True).dumps((result,)))
@@ -126,27 +124,34 @@ def _method(context: Any, request: Request, name: str) -> View | None:
 
 
 class _Call(xmlrpc.client.Unmarshaller):
-    """Reads a call. It refuses what a result could not have either, so that a view need not expect it."""
+    """Reads a call. It refuses what a result could not have either, so that a view need not expect it, and text and
+    values where a call has none: ``xmlrpc.client`` leaves them out, or takes them for a further parameter (R11)."""
 
     def start(self, tag: str, attrs: Any) -> None:
+        call = cast(Any, self)
+        if "".join(call._data).strip() or (tag.rpartition(":")[2] in _TYPES and not call._value):
+            raise ValueError(f"<{tag}> stands behind a text, or is not the only one in a <value>")
         super().start(tag, attrs)
-        if len(cast(Any, self)._marks) > MAX_DEPTH:
+        if len(call._marks) > MAX_DEPTH:
             raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
 
     def end(self, tag: str, *further: Any) -> None:
-        call, name = cast(Any, self), tag.rpartition(":")[2]
-        if (read := _READERS.get(name)) is not None:
-            call.append(read("".join(call._data)))
-            call._value = False
-            return
+        call, name, text = cast(Any, self), tag.rpartition(":")[2], "".join(cast(Any, self)._data)
+        if text.strip() and not (call._value or name in _TEXTS):
+            raise ValueError(f"<{tag}> has text beside its elements")
         names = call._stack[call._marks[-1] :: 2] if name == "struct" else []
-        super().end(name, *further)
+        if (read := _READERS.get(name)) is not None:
+            call.append(read(text))
+            call._value = False
+        else:
+            super().end(name, *further)
+        call._data = []
         if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
             raise ValueError("a name in a struct stands twice, or is not a string")
 
 
 def _int(text: str) -> int:
-    if not MININT <= (number := to_int(text)) <= MAXINT:
+    if not xmlrpc.client.MININT <= (number := to_int(text)) <= xmlrpc.client.MAXINT:
         raise ValueError("an integer has more than 32 bits")
     return number
 
@@ -165,6 +170,8 @@ def _bytes(text: str) -> bytes:
 
 _READERS: dict[str, Callable[[str], Any]] = dict.fromkeys(("int", "i1", "i2", "i4", "i8", "biginteger"), _int)
 _READERS |= {"double": to_float, "float": to_float, "base64": _bytes, "dateTime.iso8601": _date}
+_TYPES = {*_READERS, "string", "boolean", "bigdecimal", "nil", "array", "struct"}
+_TEXTS = {*_READERS, "string", "boolean", "bigdecimal", "name", "methodName"}
 
 
 def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
