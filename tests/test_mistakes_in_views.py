@@ -661,13 +661,55 @@ MISTAKES: dict[str, Mistake] = {
         "request.session['user'] = title",
         "request.session.user = title sets an attribute of a mapping, and nothing keeps or sends it",
     ),
+    "a comma behind a value": Mistake(
+        "context.title = title,",
+        "context.title, context.tags = title, PersistentList((title,))",
+        "Site.title is stored as a tuple, and its type is str",
+    ),
+    "letters in another order": Mistake(
+        "context.titel = title",
+        "context.total = title",
+        "titel was set on an object of Site, which has title",
+    ),
+    "a password in a mapping": Mistake(
+        "context['ann'] = PersistentMapping(word=password)",
+        "context['ann'] = PersistentMapping(word=hash_password(password))",
+        "PersistentMapping.password keeps a password as it was sent",
+        "context, request, password: str",
+        asked=(("POST", "/n", b"password=wonderland", FORM),),
+    ),
+    "a password that is a name, too": Mistake(
+        "context['ann'] = PersistentMapping(word=password)",
+        "context['ann'] = PersistentMapping(login=login)",
+        "PersistentMapping.password keeps a password as it was sent",
+        "context, request, password: str, login: str = 'ann'",
+        asked=(("POST", "/n", b"password=wonderland", FORM),),
+        rightly=(("POST", "/n", b"password=ann&login=ann", FORM),),
+    ),
+    "a name without an address": Mistake(
+        f"{NOTE.format('a/b')}\nnote.__name__ = 'a/b'",
+        f"{NOTE.format('a-b')}\nnote.__name__ = 'a-b'",
+        "an object of Note has the __name__ 'a/b', which no address leads to",
+    ),
+    "columns that are dropped": Mistake(
+        "request.sql.scalars(select(Task.id, Task.title).order_by(Task.id)).all()",
+        "request.sql.execute(select(Task.id, Task.title)).all()\nrequest.sql.scalars(select(Task)).all()",
+        "has several columns, and scalars() drops all but the first",
+    ),
+    "a name that is deleted": Mistake(
+        "note = context.get('a')\ndel note\nreturn redirect('/', 303)",
+        "note = context.get('a')\nreturn redirect('/', 303)",
+        "no line of n has changed an object that the database keeps",
+        NO_FIELD,
+        status=303,
+    ),
     "a text for a number": Mistake(
-        "context.count = title", "context.count = len(title)", "Site.count is stored as a text, and its type is int"
+        "context.count = title", "context.count = len(title)", "Site.count is stored as a str, and its type is int"
     ),
     "a text for a number of a class": Mistake(
         "context['a'] = note = Note('a')\nnote.stars = title",
         "context['a'] = note = Note('a')\nnote.stars = len(title)\nnote.text = title",
-        "Note.stars is stored as a text, and its type is int",
+        "Note.stars is stored as a str, and its type is int",
     ),
     "a local time": Mistake(
         "context.made = datetime.now()", "context.made = datetime.now(UTC)", "datetime.now() has no zone"

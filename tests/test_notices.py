@@ -18,11 +18,12 @@ from persistent.mapping import PersistentMapping
 
 from around_a_view import end
 from asking import ask
-from pipeline import Pipeline, Response
+from pipeline import Pipeline, Request, Response
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
+from pipeline.explaining.remedies import remedy_of
 
 
 class Plain:
@@ -240,3 +241,20 @@ def test_a_fault_of_the_notices_is_no_fault_of_the_answer(
     monkeypatch.setattr("pipeline.explaining.notices.notices_of", lambda *arguments: 1 / 0)
     assert ask(site(lambda request, response: None, tmp_path, debug=True), "/").status == 200
     assert any(record.levelno == logging.ERROR for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("obj", "words"),
+    [
+        (Request.blank("/"), "as a parameter of the view"),
+        (PersistentList(), "(context, request), in this order"),
+        (type("Row", (type("DeclarativeBase", (), {}),), {}), "request.sql.scalars(select(...))"),
+        (Plain(), ""),
+        (None, ""),
+    ],
+)
+def test_a_name_of_another_framework_has_a_remedy(obj: Any, words: str) -> None:
+    """Such as ``request.args``, ``note.save()`` and ``Note.objects``: it depends on the object."""
+    with pytest.raises(AttributeError) as caught:
+        _ = obj.objects
+    assert words in remedy_of(caught.value) and bool(words) == bool(remedy_of(caught.value))

@@ -1035,12 +1035,12 @@ TOLD: dict[str, tuple[Any, str, str]] = {
     "an escaped text that is stored": (
         escapes_what_it_stores,
         "POST /",
-        "thing.title = escape('a & b') stores what each",
+        "thing.title = escape('a & b') has what each",
     ),
     "an escaped text in a template": (
         escapes_what_a_template_escapes,
         "GET /",
-        "has what the template escapes again",
+        "has what each template escapes again",
     ),
     "a cookie of the request": (
         sets_a_cookie_of_the_request,

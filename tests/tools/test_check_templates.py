@@ -56,6 +56,12 @@ TOLD = {
     "a month for a minute": ({"page.html": "\n{{ a.strftime('%H:%m') }}"}, "page.html, line 2", "%M"),
     "a value without quotes": ({"page.html": "\n<a title='a' href={{ a }}>"}, "html, line 2", "quotes"),
     "a mistake in the syntax": ({"page.html": "\n{% if x %}"}, "page.html, line 2", "cannot be used"),
+    "a tag of another language": (
+        {"page.html": "\n{% csrf_token %}"},
+        "page.html, line 2",
+        "cannot be used",
+        "Jinja has no such tag",
+    ),
     "a filter that nobody has": ({"page.html": "{{ x|sized }}"}, "page.html, line 1", "No filter named 'sized'"),
     "a parent that is missing": ({"page.html": '{% extends "other.html" %}'}, "page.html", "other.html"),
     "Latin-1": ({"page.html": "Gr\xfc\xdfe".encode("latin-1")}, "page.html", "Save it as UTF-8."),

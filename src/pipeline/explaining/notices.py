@@ -24,6 +24,7 @@ from pipeline.explaining.notices_of_pages import form_of, of_answer
 from pipeline.explaining.notices_of_processes import changed, kept_objects, plain_passwords, state_of
 from pipeline.explaining.remedies import NOTICES
 from pipeline.explaining.slips import classes_of, fields_of, nodes_of, seems_to_store, slips_of
+from pipeline.names import is_name
 from pipeline.options import resolve
 from pipeline.publishing.steps import has_item
 from pipeline.request import SAFE_METHODS
@@ -37,6 +38,8 @@ MOST_OBJECTS = 2_000
 """Objects of a connection that are compared with the database, the last used first."""
 SAY_SO = (409, 412, 422, 428)
 """Statuses that say to the visitor that nothing was stored, such as that of a form with errors."""
+ONE = ("bool", "date", "datetime", "Decimal", "float", "int", "str")
+"""The types of one value. A text or several values in its place are a slip, such as a comma behind it."""
 MOST = 10
 """Notices of one request."""
 FORMS = ("POST", "form", "params", "json", "body", "text")
@@ -168,10 +171,11 @@ def stored_nothing(request: Any, response: Response) -> Iterator[str]:
     is_done = request.method == "POST" and response.status[:3] in ("302", "303") and not request.outcome
     if is_done and request.tm_in_use is not None and (view := view_of(request)):
         function = inspect.unwrap(view.function)
-        stores = [node for node in nodes_of(function) if isinstance(getattr(node, "ctx", None), ast.Store)]
-        is_same = sessions_of(request) and any(isinstance(node, ast.Attribute) for node in stores)
+        sets = [one for one in nodes_of(function) if isinstance(getattr(one, "ctx", None), (ast.Store, ast.Del))]
+        is_same = sessions_of(request) and any(isinstance(one, ast.Attribute) for one in sets)
         fields = tuple(getattr(view.fill, "names", ()))
-        if fields and seems_to_store(function, fields) and not is_same:  # the value of a column is that of before
+        tries = fields or any(isinstance(one, ast.Name) and isinstance(one.ctx, ast.Del) for one in sets)
+        if tries and seems_to_store(function, fields) and not is_same:  # the value of a column is that of before
             yield f"{place_of(function)}: {NOTICES['stored nothing'].format(name=function.__name__)}"
 
 
@@ -257,22 +261,26 @@ def misnamed(request: Any, connection: Any) -> Iterator[str]:
         if obj._p_serial != last:
             continue
         kind, values = type(obj), getattr(obj, "__dict__", {})
-        yield from plain_passwords(kind.__qualname__, values)
+        yield from plain_passwords(kind.__qualname__, values, form_of(request), storage.loadSerial(oid, last))
         before = storage.loadBefore(oid, last)
         state: Any = connection._reader.getState(before[0]) if before and values else None
         known = {name for name in state if isinstance(name, str)} if isinstance(state, dict) else set()
-        said = {name: getattr(one, "__name__", one) for name, one in getattr(kind, "__annotations__", {}).items()}
-        said |= {name: type(state[name]).__name__ for name in known if state[name] is not None}
+        said = {name: type(state[name]).__name__ for name in known if state[name] is not None}
+        said |= {name: getattr(one, "__name__", one) for name, one in getattr(kind, "__annotations__", {}).items()}
         for name, one in values.items():
-            if type(one) is str and said.get(name) in ("int", "float", "Decimal", "date", "datetime"):
-                yield NOTICES["a text of another type"].format(kind=kind.__qualname__, name=name, type=said[name])
+            was, now, place = said.get(name), type(one).__name__, f"{kind.__qualname__}.{name}"
+            if was in ONE and now in ("dict", "list", "set", "str", "tuple") and now != was:
+                yield NOTICES["a value of another type"].format(place=place, name=name, type=was, now=now)
         for name in values.keys() - known if known else ():
-            near = next((one for one in get_close_matches(name, known, 1, 0.85) if not hasattr(kind, name)), name)
+            turned = [one for one in known if sorted(one) == sorted(name)]  # for which difflib is too strict
+            near = name if hasattr(kind, name) else [*turned, *get_close_matches(name, known, 1, 0.85), name][0]
             if not (name.startswith(near) or near.startswith(name)):
                 yield NOTICES["a name that nothing reads"].format(name=name, near=near, kind=kind.__qualname__)
         parent: Any = getattr(obj, "__parent__", None)
         name = getattr(obj, "__name__", None)
-        if name and hasattr(parent, "items") and not has_item(request, parent, name):
+        if isinstance(name, str) and parent is not None and ("/" in name or not is_name(name)):
+            yield NOTICES["a name without an address"].format(kind=kind.__qualname__, name=name)
+        elif name and hasattr(parent, "items") and not has_item(request, parent, name):
             for place in [key for key, one in islice(parent.items(), MOST_OBJECTS) if one is obj][:1]:
                 yield NOTICES["another name than its own"].format(kind=kind.__qualname__, name=name, place=place)
 

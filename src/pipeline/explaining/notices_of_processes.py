@@ -104,8 +104,11 @@ def shallow(value: Any) -> object:
     return (kind, value) if kind in VALUES else None
 
 
-def plain_passwords(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the attributes of a stored object that are passwords, and do not look like one of the usual hashes."""
-    for name, value in values.items():
+def plain_passwords(kind: str, values: Mapping[str, Any], form: Mapping[str, Any], record: bytes) -> Iterator[str]:
+    """Yield the passwords of a stored object that do not look like one of the usual hashes: its attributes, and
+    fields of a form that stand in its record as they were sent."""
+    for name, value in {**form, **values}.items():
         if PASSWORD.fullmatch(name) and isinstance(value, str) and not HASHED.search(value):
-            yield NOTICES["a plain password"].format(name=f"{kind}.{name}")
+            text = len(value.encode()).to_bytes(4, "little") + value.encode()  # as a pickle has it
+            if name in values or (text in record and [*form.values()].count(value) == 1):
+                yield NOTICES["a plain password"].format(name=f"{kind}.{name}")

@@ -21,4 +21,6 @@ def remedy_of(error: BaseException | None) -> str:
         return ""
     noted = [note.partition(":")[0] for note in getattr(error, "__notes__", ())]  # of an outage that lasts
     names = [*noted, *(kind.__name__ for kind in type(error).__mro__)]
+    obj = getattr(error, "obj", None)  # of an AttributeError: what is right depends on the object
+    names += [f"{kind.__name__} lacks a name" for kind in (obj if isinstance(obj, type) else type(obj)).__mro__]
     return remedy_of(error.__cause__) or next((REMEDIES[name] for name in names if name in REMEDIES), "")

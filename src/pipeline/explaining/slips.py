@@ -27,6 +27,7 @@ WORD = re.compile(r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|CACHED|EMPTY|RAC
 """The words in patterns that stand for names, which differ by view and request."""
 HEADERS = {*RULES["header"], *(name.replace("_", "-") for name in (*dir(webob.Request), *dir(webob.Response)))}
 """The names of headers that have a meaning: WebOb has an attribute for nearly each of them."""
+COLUMNS = re.compile(r"(?!.*distinct)(?:\w+\.)?select\((?:[^(),]|\([^()]*\))+, ")
 HARMLESS = re.compile(r"request\.(?:absolute_url|flash|sql)\b")
 """Pattern of the methods of a request that do nothing outside of the database."""
 MAYBE = (ast.BoolOp, ast.For, ast.If, ast.IfExp, ast.Raise, ast.Try, ast.While, ast.With, ast.comprehension)
@@ -178,6 +179,8 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             target.end_col_offset == value.col_offset - 2 and operand.col_offset > value.col_offset + 1
         ):
             yield f"{ast.unparse(target)} is set to {ast.unparse(value)}: the sign stands behind =. Write it before"
+        case ast.Call(ast.Attribute(_, "scalars" | "scalar"), [read, *_]) if COLUMNS.match(ast.unparse(read)):
+            yield f"{ast.unparse(read)} has several columns, and scalars() drops all but the first. Use execute()"
         case ast.Expr(ast.Compare() | ast.Attribute()):
             yield f"{ast.unparse(node)} has no effect. Assign by =, assign the result, or call the method by ()"
         case (
