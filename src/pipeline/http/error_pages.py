@@ -40,7 +40,7 @@ UNAVAILABLE = "503 Service Unavailable"
 SORRY = "An error occurred."
 TRY_AGAIN = "This cannot be done now. Please try again."
 OUTCOMES = {
-    "committed": " What you sent was stored all the same.",
+    "committed": " What you sent, or a part of it, was stored all the same. Please look before you send it again.",
     "unknown": " It is not known whether what you sent was stored. Please look before you send it again.",
 }
 """Sentences added to a page by the outcome of the transaction (R4)."""
