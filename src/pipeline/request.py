@@ -392,8 +392,6 @@ class Request(BaseRequest):
             place = parent
         path.reverse()
         if place is not top:
-            if not path and self.root is not None and place is not self.root:
-                raise ValueError(f"{obj!r} has no __parent__ and is not the root, so it has no URL")
             depth = len(self.virtual_root_path)
             if top is not None or tuple(path[:depth]) != self.virtual_root_path:
                 raise ValueError(f"{obj!r} is outside the virtual root, so it has no URL")
