@@ -100,7 +100,7 @@ def words(html: str) -> str:
 
 
 @pytest.mark.parametrize("cookie", ["", f"{debug_key.COOKIE}={'x' * 40}", f"other={KEY}"])
-@pytest.mark.parametrize("path", ["/++inspect++/", "/++inspect++/1", "/++inspect++"])
+@pytest.mark.parametrize("path", ["/++inspect++/", "/++inspect++/1", "/++inspect++", "/++inspect++/pipeline"])
 def test_without_the_key_it_is_not_there__S17(inspected: Any, path: str, cookie: str) -> None:
     plain = Pipeline(errors(), traverse(root=Box), publisher())
     app = inspected(index)
@@ -138,8 +138,7 @@ def test_a_number_of_requests_below_one_is_refused() -> None:
 def test_the_pages_load_nothing_and_run_nothing__S7(inspected: Any) -> None:
     app = inspected(index)
     ask(app, "/")
-    number = re.findall(r'href="(\d+)"', page(app).text)[0]
-    for path in ("", number):
+    for path in ("", "pipeline"):
         answer = page(app, path)
         policy = answer.headers["Content-Security-Policy"]
         styles = re.findall(r"<style>(.*?)</style>", answer.text, re.DOTALL)
@@ -220,6 +219,25 @@ def test_older_requests_are_a_page_further(inspected: Any) -> None:
 def test_a_live_page_is_loaded_again(inspected: Any) -> None:
     assert "Refresh" not in page(inspected(index)).headers
     assert page(inspected(index), "?live=1").headers["Refresh"] == "3"
+
+
+def test_the_pipeline_has_the_parts_with_their_options(inspected: Any) -> None:
+    app = inspected(index, outer=(retry(attempts=7), errors()))
+    html = page(app, "pipeline").text
+    said = words(html).partition("outside of all parts")[2]
+    assert said.index("retry") < said.index("errors") < said.index("traverse") < said.index("publisher")
+    assert "attempts 7" in said and "test_inspector.py" not in said
+    assert re.findall(r'class="name"[^>]*>(\w+)<', html) == ["retry", "errors", "traverse", "publisher"]
+
+
+def test_the_pipeline_masks_secrets(inspected: Any) -> None:
+    @element
+    def paying(next: Any, *, api_key: str) -> Any:
+        return next
+
+    app = inspected(index, outer=(errors(), paying(api_key="swordfish")))
+    html = page(app, "pipeline").text
+    assert "swordfish" not in html and "(masked)" in html
 
 
 # What is noted.

@@ -222,7 +222,7 @@ def test_attempts_and_secrets(browser: WebDriver, address: str, look_at: LookAt)
 
 
 @pytest.mark.usefixtures("load")
-def test_the_page_of_a_request(browser: WebDriver, address: str, look_at: LookAt) -> None:
+def test_the_page_of_a_request_and_the_drawing(browser: WebDriver, address: str, look_at: LookAt) -> None:
     log_in(browser, address)
     browser.get(f"{address}/@@search?q=tea&token=abc")
     ask(browser, address, path="search", status="2")
@@ -230,3 +230,6 @@ def test_the_page_of_a_request(browser: WebDriver, address: str, look_at: LookAt
     assert "token=abc" not in browser.page_source
     assert "search" in text_of(browser, "section[aria-labelledby=traversal]")
     look_at("request")
+    follow(browser, "nav a[href=pipeline]")
+    assert "traverse" in text_of(browser, ".pipe")
+    look_at("pipeline")

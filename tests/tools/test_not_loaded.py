@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from html import escape
 from typing import Any
 
 import pytest
@@ -59,6 +60,14 @@ ORDER = (
     "c must be outside a: it is so. The order as written, outermost first: a b c end. "
     "An order that works: c a b end"
 )
+DRAWN = """\
+  The order as written      An order that works
+
+  a                       * c
+  b                         a
+* c                         b
+  end                       end
+"""
 
 
 def of_the_site() -> Exception:
@@ -76,7 +85,7 @@ def of_the_site() -> Exception:
 @pytest.mark.parametrize(
     ("error", "said", "not_said"),
     [
-        (OrderError(ORDER), ("c must be outside a: it is so. ", "An order that works: c a b end"), "Traceback"),
+        (OrderError(ORDER), ("<p>c must be outside a: it is so.</p>", escape(DRAWN.rstrip())), "Traceback"),
         (SyntaxError("invalid", ("/srv/v.py", 3, 1, "def (", 3, 2)), ("v.py, line 3", "def ("), "Traceback"),
         (of_the_site(), ("models.py&quot;, line 2, in hook", "ZeroDivisionError"), "json"),
     ],

@@ -25,6 +25,8 @@ from pipeline.paste import Step
 from pipeline.telling.secrets import masked_text
 
 MINUTE = 60.0
+LINKED: list[Step] = []
+"""The parts that watchers were linked in around, innermost first, since an inspector was made."""
 
 
 class Inspector:
@@ -35,6 +37,8 @@ class Inspector:
         self.slow = slow
         self.records: deque[Record] = deque(maxlen=keep)
         self.lock = threading.Lock()
+        self.steps = LINKED[:]
+        LINKED.clear()
         listen()
 
     def record(self, request: Any, response: Any) -> None:
@@ -105,6 +109,7 @@ def share(times: list[float], of: float) -> float:
 
 def between(step: Step, offers: Offers) -> Offers:
     """Link a watcher in outside of a part, and one around what opens its database."""
+    LINKED.append(step)
     opened = {name: _opening(f"request.{name}", opener) for name, opener in openers(step, offers).items()}
     return Offers(watcher(step, offers.handler), **{**offers.attributes, **opened})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
@@ -12,7 +13,10 @@ from pipeline.database import pools
 from pipeline.explaining.recording import Record, path_of
 from pipeline.inspector.explaining import noticed_beside, walk_of
 from pipeline.interfaces import ConfigurationError
+from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
+from pipeline.telling.descriptions import described
+from pipeline.telling.secrets import value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
 from pipeline.telling.words import header_name, is_header
 
@@ -69,6 +73,8 @@ def show_page(inspector: Any, request: Any, response: Any) -> None:
         put(response, "list.html", **listed(inspector, filters))
         if filters.live:
             response.headers["Refresh"] = str(SECONDS_BETWEEN)
+    elif rest == "pipeline":
+        put(response, "pipeline.html", chains=drawn(inspector.steps))
     else:
         record = inspector.find(int(rest)) if rest.isascii() and rest.isdecimal() and len(rest) < 16 else None
         if record is None:
@@ -135,3 +141,16 @@ def told_request(record: Record, inspector: Any) -> dict[str, Any]:
         "newer": inspector.find(record.number + 1),
         "older": inspector.find(record.number - 1),
     }
+
+
+def drawn(steps: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the pipelines as ``pipeline show`` describes them, with secrets masked."""
+    linked: list[list[Any]] = []
+    for step in steps:  # those of a pipeline one after the other, the innermost first
+        if not linked or (step.element is not None and step.element.is_end):
+            linked.append([])
+        linked[-1].insert(0, step)
+    chains = [described(Chain("", tuple(chain))) for chain in linked]
+    for part in (part for chain in chains for part in chain["parts"]):
+        part["options"] = {name: value_of(name, value) for name, value in part["options"].items()}
+    return chains

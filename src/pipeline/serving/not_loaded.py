@@ -10,12 +10,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from difflib import SequenceMatcher
 
 from pipeline.composition import Pipeline, element
 from pipeline.http import debug_key
 from pipeline.http.error_pages import DebugRequest, Problem, put_problem
 from pipeline.http.tracebacks import LONGEST_TRACEBACK, shortened, traceback_of
-from pipeline.interfaces import Handler
+from pipeline.interfaces import Handler, OrderError
 from pipeline.response import Response
 from pipeline.telling.errors import is_ours, place_and_words
 from pipeline.telling.words import is_of_the_site
@@ -26,6 +27,7 @@ HELD = 8
 """Pages that wait for the end of the server. Each takes a thread."""
 PAUSE = 0.5
 """Seconds after which a page that waits looks whether its visitor has gone away."""
+AS_WRITTEN, WORKS = "The order as written", "An order that works"
 DETAIL = "The site does not load. The terminal of pipeline serve shows the mistake, and where it is."
 
 
@@ -46,6 +48,9 @@ def mistake(*, error: Exception, stopping: threading.Event | None = None) -> Han
         problem = Problem("500 The site does not load", DETAIL, headers=[AGAIN])
         if request.debug:
             problem = problem._replace(detail=place_and_words(error), traceback=part_of_the_site(error))
+            if drawn := drawn_order(error):
+                detail = problem.detail.partition(f" {AS_WRITTEN}")[0]
+                problem = problem._replace(detail=detail, traceback=drawn)
         environ = request.environ
         put_problem(response, problem, environ.get("HTTP_ACCEPT"))
         is_shown = request.debug and environ["REQUEST_METHOD"] == "GET" and response.content_type == "text/html"
@@ -56,6 +61,22 @@ def mistake(*, error: Exception, stopping: threading.Event | None = None) -> Han
             response.app_iter = held(page, stopping, environ.get("waitress.client_disconnected", bool))
 
     return mistake
+
+
+def drawn_order(error: Exception) -> str:
+    """Return a wrong order beside an order that works, with a star at each element that moves. Else ""."""
+    before, works, after = str(error).partition(f". {WORKS}: ")
+    if not isinstance(error, OrderError) or not works:
+        return ""
+    written, working = before.partition(f"{AS_WRITTEN}, outermost first: ")[2].split(), after.split()
+    blocks = SequenceMatcher(None, written, working, autojunk=False).get_matching_blocks()
+    stays = {name for block in blocks for name in written[block.a : block.a + block.size]}
+    width = max(len(name) for name in [AS_WRITTEN, *written]) + 4
+    lines = [f"  {AS_WRITTEN:{width}}  {WORKS}", ""]
+    for pair in zip(written, working, strict=False):
+        old, new = (f"{' ' if name in stays else '*'} {name}" for name in pair)
+        lines.append(f"{old:{width + 2}}{new}")
+    return "\n".join(lines)
 
 
 def part_of_the_site(error: Exception) -> str:
