@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
@@ -17,6 +18,7 @@ from zope.interface import Interface
 
 from pipeline.interfaces import PUBLIC
 from pipeline.proving import values
+from pipeline.proving.corpus import names_in
 from pipeline.proving.links import CHANGED, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
@@ -47,8 +49,6 @@ MOST = {"GET": 6_000, "POST": 60_000}
 ANOTHER_DAY = "2031-05-17"
 OTHERS: dict[str, Sequence[Any]] = {JSON: VALUES, MULTIPART: FILES}
 """Further values, by the type of a body."""
-BODIES = (b"null", b"[]", b'"prove"', b"1")
-"""Bodies of JSON that are not objects."""
 
 
 def prove_attack(site: Site, requests: Iterable[Asked], report: Report, users: Sequence[str] = ()) -> None:
@@ -141,11 +141,15 @@ def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str
 
 def with_hostile_values(site: Site, request: Asked, view: View | None) -> Iterator[tuple[str, Asked]]:
     """Ask with values that would be markup, an address, or a line of a header."""
-    bodies = [request._replace(body=body) for body in BODIES] if request.kind == JSON else []
+    fields = request.fields
+    if request.kind == JSON:
+        others = [request._replace(body=json.dumps(value).encode()) for value in VALUES]
+    else:  # a program may leave a field out
+        others = [request.with_fields([pair for pair in fields if pair[0] != name]) for name in dict(fields)]
     hostile = (*HOSTILE, f"{ELSEWHERE}/", ELSEWHERE[5:], *PATHS, *OTHERS.get(request.kind, ()))
     # a visitor goes back to its page, and may see what he has stored
     back = [Asked("GET", request.page, user=request.user)] if request.page else []
-    for tried in (*bodies, *(tried for value in hostile for tried in with_value(request, view, value))):
+    for tried in (*others, *(tried for value in hostile for tried in with_value(request, view, value))):
         run = site.afresh(tried)
         target = urlsplit(run.header("Location"))
         pages = [landed(site, one) for one in (*leading(site, tried, run), *back)] if target.path else []
@@ -244,6 +248,7 @@ def with_value(
     fields = request.fields
     is_form = request.kind == FORM or request.is_safe
     names = dict.fromkeys([*dict(fields), *(view.fill.names if is_form and view and view.fill else ())])
+    names |= dict.fromkeys(names_in(view, "GET", "params") if request.is_safe and view else ())
     for name in filter(chosen, names):
         more = [] if name in dict(fields) else [(name, value)]
         yield request.with_fields([*((key, put(old, value) if key == name else old) for key, old in fields), *more])

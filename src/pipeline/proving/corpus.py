@@ -244,16 +244,22 @@ def function_of(view: View) -> Any:
 
 
 def bodies_for(view: View) -> Iterator[tuple[str, Any]]:
-    """Yield the types and fields of bodies for a view that reads ``request.json`` or a form itself: the names are
-    those that stand in the code of the view."""
+    """Yield the types and fields of bodies for a view that reads ``request.json`` or a form itself."""
+    names = names_in(view, "json", "json_body")
+    kind, shapes = (JSON, SHAPES) if names else (FORM, ("prove", "1"))
+    names = names or names_in(view, "POST", "form")
+    for values in islice(product(shapes, repeat=len(names)), BODIES if names else 0):
+        fields = dict(zip(names, values, strict=True))
+        yield kind, fields if kind == JSON else [*fields.items()]
+
+
+def names_in(view: View, *ways: str) -> list[str]:
+    """Return the names in the code of a view that may be those of fields, if it reads them by one of these
+    attributes of the request itself."""
     code: Any = getattr(inspect.unwrap(function_of(view)), "__code__", None)
-    reads = code.co_names if code is not None else ()
-    is_json = "json" in reads or "json_body" in reads
-    if is_json or "POST" in reads or "form" in reads:
-        names = [one for one in code.co_consts if isinstance(one, str) and one.isidentifier()]
-        for values in islice(product(SHAPES if is_json else ("prove", "1"), repeat=len(names)), BODIES):
-            fields = dict(zip(names, values, strict=True))
-            yield (JSON, fields) if is_json else (FORM, [*fields.items()])
+    if code is None or {*ways}.isdisjoint(code.co_names):
+        return []
+    return [one for one in code.co_consts if isinstance(one, str) and one.isidentifier()]
 
 
 def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iterator[tuple[str, Any]]:

@@ -119,7 +119,7 @@ def over_pages(site: Site, page: Asked, adding: Iterable[Asked]) -> Iterator[str
 
 
 def paged(site: Site, page: Asked) -> list[frozenset[Asked]]:
-    """Return what each page of a list leads to: those pages have its path, and numbers in their queries."""
+    """Return what each page of a list leads to: those pages have its path, and numbers or nothing in queries."""
     pages = {page.url: page}
     found: dict[frozenset[Asked], None] = {}
     for number in range(PAGES):
@@ -129,6 +129,6 @@ def paged(site: Site, page: Asked) -> list[frozenset[Asked]]:
             # the first page may have two addresses
             found[frozenset(link._replace(page="") for link in led if not link.fields)] = None
             further = [link for link in led if link.alike == page.alike and link.fields]
-            numbers = (link for link in further if all(value.isdecimal() for _, value in link.fields))
+            numbers = (one for one in further if all(not value or value.isdecimal() for _, value in one.fields))
             pages |= {link.url: link for link in numbers if link.url not in pages}
     return [*found]

@@ -30,7 +30,7 @@ from pipeline.staging.copies import Copies
 from pipeline.staging.effects import OF_DATABASES, EffectRefused, Effects
 from pipeline.staging.runs import Gone, Run, joining, place, point, running, sleep, started, watched
 from pipeline.telling.words import line_of_the_site
-from pipeline.views import View, Views
+from pipeline.views import NOTES, View, Views
 
 ATTEMPTS = 8
 """The most further attempts at a request. Nothing else is at work, so that what does not pass then passes never."""
@@ -73,6 +73,8 @@ class Site:
         self._thread = threading.get_ident()
         self.succeeded: set[Callable[..., Any]] = set()
         """The functions of the views that have not refused a request."""
+        self._mounted: dict[str, Any] = {}
+        """The factories of foreign applications, by their places in the ini."""
         self._at_work: Run | None = None
         """The run that began last: other threads do its work."""
         self.hung: dict[str, str] = {}
@@ -101,6 +103,8 @@ class Site:
                     self.views.append(row)
                     if owner_of := views.named(IOwnerOf, str(row[3])):
                         self.owner_of[row[3].function] = owner_of
+            if not found:
+                self.invariants = self._of_mounted().utilities(IInvariant)
             for view in dict.fromkeys(row[3] for row in self.views):
                 stack.enter_context(mock.patch.object(view, "call", partial(self.call, view, view.call)))
             self.grow()  # a site makes its root, and more, for its first request
@@ -112,9 +116,21 @@ class Site:
             self.app: Any = self.ini
             return [self.ini.published] if self.ini.published is not None else []
         self.chains = plan_of(self.ini, self.words)
+        ends = [chain.steps[-1] for chain in self.chains]
+        self._mounted = {end.where: end.factory for end in ends if end.element is None}
         built = build(self.ini, self.words, self.watch, options=self.copies.redirect)
         self.app = built.app
         return [views for _, views in built.views()]
+
+    def _of_mounted(self) -> Views:
+        """Return what the modules of mounted applications declare, which no publisher scans."""
+        names = [getattr(factory, "__module__", None) or "-" for factory in self._mounted.values()]
+        tops, views = tuple(f"{name.partition('.')[0]}." for name in names), Views()
+        modules = [module for name, module in [*sys.modules.items()] if f"{name}.".startswith(tops)]
+        for target in [one for module in modules for one in [*vars(module).values()]]:
+            for note in getattr(target, "__dict__", {}).get(NOTES, ()):
+                note(views, target)
+        return views
 
     def grow(self, *requests: Asked) -> None:
         """Let what these requests store be part of the state before each run."""
@@ -139,7 +155,7 @@ class Site:
             close_one(request, run)
             if self._look is not None:  # a hook of this request alone, so that no kept page is the answer
                 request.traversal_hooks += (lambda *given: self,)
-        if self._look is not None and (step.facts.walks or is_end):
+        if self._look is not None and (step.facts.walks or is_end or step.where in self._mounted):
             find_root = step.facts.find_root
             if find_root is not None:
                 request.root = find_root(request)
