@@ -21,6 +21,7 @@ the site: its requests are not logged and have no session.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -34,6 +35,7 @@ from pipeline.ini import Source
 from pipeline.interfaces import Facts, Handler, OptionError, Unavailable, WSGIApp
 from pipeline.options import Signature, on_demand
 from pipeline.paste import plan, with_facts
+from pipeline.ranges import at_least
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.running.instance import is_draining
@@ -67,7 +69,19 @@ def _health(
     slow: float = 10.0,
     threads: int = 0,
 ) -> None:
-    """Declare the options of ``health``, for the check."""
+    """Declare the options of ``health``, and refuse values that would fail in a thread or answer 503 for ever."""
+    at_least(0.01, timeout=timeout)
+    at_least(0, slow=slow, threads=threads)
+    if listen and not watch:
+        raise ValueError("the option listen needs the option watch, a directory")
+    if listen and "/" not in listen and not _has_port(listen):
+        raise ValueError(f"the option listen must be host:port, or the path of a UNIX socket, not {listen!r}")
+
+
+def _has_port(listen: str) -> bool:
+    """Return whether an address is a host and a port: one that exists, and that no server would choose by itself."""
+    found = re.fullmatch(r"[^\s,]+:([0-9]{1,5})", listen)
+    return found is not None and 0 < int(found[1]) <= 65_535
 
 
 def _facts(*, watch: str = "", listen: str = "", slow: str = "10", threads: str = "0", **strings: str) -> Facts:
@@ -94,9 +108,12 @@ def health(global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
 
     An element says how it is asked by the fact ``probe`` (``pipeline.interfaces.Facts``).
     """
-    options = from_strings(Signature.of(_health), "health", strings, Source(global_conf, health))
-    if options.get("listen") and not options.get("watch"):
-        raise OptionError("health: the option listen needs the option watch, a directory")
+    source = Source(global_conf, health)
+    options = from_strings(Signature.of(_health), "health", strings, source)
+    try:
+        _health(**options)
+    except (OptionError, ValueError) as error:
+        raise OptionError(f"{source.section_of(strings)}: health: {error}") from None
     variables = {name: value for name, value in global_conf.items() if name not in ("here", "__file__")}
     checks: dict[str, Probe] = {}
     for chain in plan(f"config:{global_conf['__file__']}", options.get("app", "main"), **variables):

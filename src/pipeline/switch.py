@@ -140,36 +140,44 @@ def _branch(line: str, get: Callable[[str], WSGIApp], where: str) -> Branch:
     return Branch(app, tuple(tests))
 
 
+_CONDITION = re.compile(
+    r"method=[\w-]+(,[\w-]+)*|scheme=https?"
+    r"|path=((?<!,)/(?!\.\.(/|$))[^/?#*%]*)+"  # decoded, without a query; neither a pattern nor a list
+    r"|type=[^;,*/]*[*/][^;,]*(,[^;,*/]*[*/][^;,]*)*"  # without a parameter, which is not compared
+    r"|header\.[\w-]+=.+",
+    re.ASCII,
+)
+"""The conditions that a request can meet."""
+
+
 def _test(condition: str, branch: str, where: str) -> Test:
-    kind, equals, value = condition.partition("=")
-    kind, dot, header = kind.partition(".")
-    if equals and value and not dot:
-        if kind == "method":
-            methods = methods_of(f"{branch} {condition}") or frozenset()
-            return lambda environ, asked: environ["REQUEST_METHOD"] in methods
-        if kind == "scheme" and value in ("http", "https"):
-            return lambda environ, asked: bool(environ["wsgi.url_scheme"] == value)
-        if kind == "path" and value.startswith("/"):
-            prefix = segments_of(value.encode().decode("latin-1"))  # as PEP 3333 has it
-            return lambda environ, asked: segments_of(environ.get("PATH_INFO", ""))[: len(prefix)] == prefix
-        if kind == "type":
-            matches = _pattern(value)
-            return lambda environ, asked: matches(environ.get("CONTENT_TYPE", "").partition(";")[0].strip())
-    if equals and value and kind == "header" and header:
-        key = header.upper().replace("-", "_")
-        if key not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
-            key = f"HTTP_{key}"
-        fits = _pattern(value)
+    if not _CONDITION.fullmatch(condition):
+        raise OptionError(
+            f"{where}: branch {branch!r} has the condition {condition!r}; a condition must be method=, type=, "
+            f"scheme=, path=/ or header.NAME= with a value that a request can have, or view=yes"
+        )
+    kind, _, value = condition.partition("=")
+    if kind == "method":
+        methods = methods_of(f"{branch} {condition}") or frozenset()
+        return lambda environ, asked: environ["REQUEST_METHOD"] in methods
+    if kind == "scheme":
+        return lambda environ, asked: bool(environ["wsgi.url_scheme"] == value)
+    if kind == "path":
+        prefix = segments_of(value.encode().decode("latin-1"))  # as PEP 3333 has it
+        return lambda environ, asked: segments_of(environ.get("PATH_INFO", ""))[: len(prefix)] == prefix
+    fits = _pattern(value)
+    if kind == "type":
+        return lambda environ, asked: fits(environ.get("CONTENT_TYPE", "").partition(";")[0].strip())
+    header = kind.removeprefix("header.")
+    key = header.upper().replace("-", "_")
+    if key not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+        key = f"HTTP_{key}"
 
-        def has_header(environ: dict[str, Any], asked: list[str]) -> bool:
-            asked.append(header)
-            return key in environ and fits(environ[key])
+    def has_header(environ: dict[str, Any], asked: list[str]) -> bool:
+        asked.append(header)
+        return key in environ and fits(environ[key])
 
-        return has_header
-    raise OptionError(
-        f"{where}: branch {branch!r} has the condition {condition!r}; a condition must be method=, type=, "
-        f"scheme=, path=/ or header.NAME= with a value, or view=yes"
-    )
+    return has_header
 
 
 _NOT_ASKED = (

@@ -141,7 +141,7 @@ class Process:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
                 listen_for_probes(self.listen, self.directory)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # waitress raises the second for a name without an address
                 log.error("health: listen = %s: %s; the probes get no answer", self.listen, error)
 
 
