@@ -79,7 +79,7 @@ def _health(
 
 
 def _has_port(listen: str) -> bool:
-    """Return whether an address is a host and a port: one that exists, and that no server would choose by itself."""
+    """Return whether an address is a host and a port that exists, and not one that a server would choose itself."""
     found = re.fullmatch(r"[^\s,]+:([0-9]{1,5})", listen)
     return found is not None and 0 < int(found[1]) <= 65_535
 
