@@ -258,31 +258,41 @@ def misnamed(request: Any, connection: Any) -> Iterator[str]:
     storage = connection.db().storage
     last = storage.lastTransaction()
     for oid, obj in last_used(connection):
-        if obj._p_serial != last:
-            continue
-        kind, values = type(obj), getattr(obj, "__dict__", {})
-        yield from plain_passwords(kind.__qualname__, values, form_of(request), storage.loadSerial(oid, last))
-        before = storage.loadBefore(oid, last)
-        state: Any = connection._reader.getState(before[0]) if before and values else None
-        known = {name for name in state if isinstance(name, str)} if isinstance(state, dict) else set()
-        said = {name: type(state[name]).__name__ for name in known if state[name] is not None}
-        said |= {name: getattr(one, "__name__", one) for name, one in getattr(kind, "__annotations__", {}).items()}
-        for name, one in values.items():
-            was, now, place = said.get(name), type(one).__name__, f"{kind.__qualname__}.{name}"
-            if was in ONE and now in ("dict", "list", "set", "str", "tuple") and now != was:
-                yield NOTICES["a value of another type"].format(place=place, name=name, type=was, now=now)
-        for name in values.keys() - known if known else ():
-            turned = [one for one in known if sorted(one) == sorted(name)]  # for which difflib is too strict
-            near = name if hasattr(kind, name) else [*turned, *get_close_matches(name, known, 1, 0.85), name][0]
-            if not (name.startswith(near) or near.startswith(name)):
-                yield NOTICES["a name that nothing reads"].format(name=name, near=near, kind=kind.__qualname__)
-        parent: Any = getattr(obj, "__parent__", None)
-        name = getattr(obj, "__name__", None)
-        if isinstance(name, str) and parent is not None and ("/" in name or not is_name(name)):
-            yield NOTICES["a name without an address"].format(kind=kind.__qualname__, name=name)
-        elif name and hasattr(parent, "items") and not has_item(request, parent, name):
-            for place in [key for key, one in islice(parent.items(), MOST_OBJECTS) if one is obj][:1]:
-                yield NOTICES["another name than its own"].format(kind=kind.__qualname__, name=name, place=place)
+        if obj._p_serial == last:
+            kind, values = type(obj), getattr(obj, "__dict__", {})
+            yield from plain_passwords(kind.__qualname__, values, form_of(request), storage.loadSerial(oid, last))
+            before = storage.loadBefore(oid, last)
+            state: Any = connection._reader.getState(before[0]) if before and values else None
+            texts = [name for name in state if isinstance(name, str)] if isinstance(state, dict) else []
+            yield from unlike(kind, values, {name: state[name] for name in texts})
+            yield from misplaced(request, obj)
+
+
+def unlike(kind: type, values: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the attributes of an object that have another type than they are annotated with or had before, and new
+    ones that are spelled nearly like one of those before."""
+    said = {name: type(value).__name__ for name, value in before.items() if value is not None}
+    said |= {name: getattr(one, "__name__", one) for name, one in getattr(kind, "__annotations__", {}).items()}
+    for name, value in values.items():
+        was, now, place = said.get(name), type(value).__name__, f"{kind.__qualname__}.{name}"
+        if was in ONE and now in ("dict", "list", "set", "str", "tuple") and now != was:
+            yield NOTICES["a value of another type"].format(place=place, name=name, type=was, now=now)
+    for name in values.keys() - before.keys() if before else ():
+        turned = [one for one in before if sorted(one) == sorted(name)]  # for which difflib is too strict
+        near = name if hasattr(kind, name) else [*turned, *get_close_matches(name, before, 1, 0.85), name][0]
+        if not (name.startswith(near) or near.startswith(name)):
+            yield NOTICES["a name that nothing reads"].format(name=name, near=near, kind=kind.__qualname__)
+
+
+def misplaced(request: Any, obj: Any) -> Iterator[str]:
+    """Yield the name of an object that leads nowhere, or under which its parent does not have it."""
+    parent: Any = getattr(obj, "__parent__", None)
+    name, kind = getattr(obj, "__name__", None), type(obj).__qualname__
+    if isinstance(name, str) and parent is not None and ("/" in name or not is_name(name)):
+        yield NOTICES["a name without an address"].format(kind=kind, name=name)
+    elif name and hasattr(parent, "items") and not has_item(request, parent, name):
+        for place in [key for key, one in islice(parent.items(), MOST_OBJECTS) if one is obj][:1]:
+            yield NOTICES["another name than its own"].format(kind=kind, name=name, place=place)
 
 
 def differing(before: Any, now: Any) -> Iterator[str]:
