@@ -304,3 +304,39 @@ def test_the_time_for_noise_grows_with_the_rows(monkeypatch: pytest.MonkeyPatch)
     noise.learn(one, other)
     assert noise.without(third) == noise.without(one) != third
     assert len(compared) <= 2 * 300
+
+
+APPLICATION = '''
+from pipeline.promises import invariant
+
+class Current:
+    """An object that a request alone has, as ``flask.request`` is."""
+    __slots__ = ()
+    def __getattr__(self, name):
+        raise RuntimeError(f"{name} outside of a request")
+
+current = Current()
+
+@invariant
+def holds(root):
+    return "value" in root
+
+def app(global_conf, **options):
+    def app(environ, start_response):
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"mounted"]
+    return app
+'''
+
+
+def test_an_invariant_beside_a_mounted_application_is_found_among_its_objects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = f"mounted_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{module}.py").write_text(APPLICATION)
+    ini = ini_of(["retry", "zodb", "errors", "transaction"], module, zodb=f"uri = memory://{tmp_path.name}")
+    ini = ini.partition("[app:")[0].replace("publisher", "mounted")
+    (tmp_path / "site.ini").write_text(f"{ini}[app:mounted]\npaste.app_factory = {module}:app\n")
+    assert found(str(tmp_path / "site.ini"), "sequences") == ["the invariant holds does not hold, it is False"]
+    forks.close_all()

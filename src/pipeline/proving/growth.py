@@ -23,7 +23,7 @@ from pipeline.proving.report import Report
 from pipeline.proving.rules import broken_invariants, failing
 from pipeline.staging.asked import Asked, numbered
 from pipeline.staging.runs import Run, place
-from pipeline.staging.site import Site
+from pipeline.staging.site import Site, attributes_of
 from pipeline.telling.words import is_of_the_site
 
 TIMES = 10
@@ -204,7 +204,7 @@ def variables() -> Iterator[tuple[str, Any, str, Any]]:
         if getattr(one, "__module__", None) == name
     ]
     for where, holder in (*modules, *inner):
-        attributes = [*getattr(holder, "__dict__", {}).items()]
+        attributes = [*attributes_of(holder).items()]
         yield from ((f"{where}.{key}", holder, key, one) for key, one in attributes if not key.startswith("__"))
         if isinstance(holder, FunctionType):
             cells = [cell for cell in holder.__closure__ or () if cell != CellType()]

@@ -128,7 +128,7 @@ class Site:
         tops, views = tuple(f"{name.partition('.')[0]}." for name in names), Views()
         modules = [module for name, module in [*sys.modules.items()] if f"{name}.".startswith(tops)]
         for target in [one for module in modules for one in [*vars(module).values()]]:
-            for note in getattr(target, "__dict__", {}).get(NOTES, ()):
+            for note in attributes_of(target).get(NOTES, ()):
                 note(views, target)
         return views
 
@@ -318,3 +318,11 @@ def quiet(level: int = logging.CRITICAL) -> Iterator[None]:
         logging.disable(before)
 
 
+def attributes_of(thing: Any) -> Mapping[str, Any]:
+    """Return the attributes of a thing. One that stands for an object of a request, as in Flask, may raise any
+    error outside of it."""
+    try:
+        attributes: Mapping[str, Any] = vars(thing)
+    except Exception:
+        attributes = {}
+    return attributes
