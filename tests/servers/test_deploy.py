@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -655,3 +656,66 @@ def test_compose_has_the_databases_that_the_site_names(tmp_path: Path, need_pack
     assert (site["stop_grace_period"], site["env_file"]) == ("47s", f"{tmp_path}/site/variables.env")
     assert (db["env_file"], db["volumes"]) == (f"{tmp_path}/site/db.env", ["db:/var/lib/postgresql/data"])
     assert set(compose["volumes"]) >= {"db"}
+
+
+SIGNS = "&|()<>*?[]!`,;=^ \n\t\x07\x7f'\"\\$#{}%"
+"""Signs that a shell, a unit of systemd or a server reads as something else."""
+MISREAD = [
+    *(("gunicorn", "directory", f"a{sign}b") for sign in SIGNS),
+    *(("nginx", "--prefix", f"/a{sign}b") for sign in SIGNS),
+    *(("nginx", "--prefix", prefix) for prefix in ("a", "/..", "/../x", "/a/../b")),
+    *(("systemd", "--user", name) for name in ("", "-x", "a b", "a;b", "a\nb", "a$b")),
+    *(("nginx", "--group", name) for name in ("", "-x", "a b", "a;b", "a\nb", "a$b")),
+    *(("gunicorn", "--host", host) for host in ("a b", "[::1]", "::1%eth0", "a;b", "a\nb")),
+    *(("nginx", "--host", host) for host in ("-x", "*", "a#b")),
+    *(("nginx", "--upstream", one) for one in ("", "a b:80", "a;b:80", "$x:80", "a:80 # c", "-x:80")),
+    *(("nginx", "--upstream", one) for one in ("a\nb:80", "a,b:80", "a:80`id`", "a:80&b")),
+]
+
+
+@pytest.mark.parametrize(("target", "option", "value"), MISREAD)
+def test_a_value_that_a_server_or_a_shell_would_misread_is_refused(
+    target: str, option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "site" / value if option == "directory" else tmp_path / "site"
+    words = [] if option == "directory" else [f"{option}={value}"]
+    assert main(["deploy", target, INI, str(directory), *words]) == 1
+    said = capsys.readouterr().err
+    assert " ".join(value.split()) in said  # a message is one line
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize("option", ["--workers", "--threads", "--drain"])
+@pytest.mark.parametrize("value", ["-1", "-30", "nan", "1e3", "1.5", ""])
+def test_a_number_that_no_server_takes_is_refused(option: str, value: str, tmp_path: Path, capsys: Any) -> None:
+    """A site with --drain -1 never stopped: the alarm of gunicorn takes it for 136 years."""
+    with suppress(SystemExit):
+        assert main(["deploy", "gunicorn", INI, str(tmp_path / "site"), f"{option}={value}"]) == 1
+    assert option.lstrip("-") in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_directory_that_a_unit_of_systemd_would_misread_is_refused(tmp_path: Path, capsys: Any) -> None:
+    """ReadWritePaths has two paths then, and systemd starts no service with one that is missing."""
+    ini = tmp_path / "site.ini"
+    ini.write_text(
+        "[pipeline:main]\npipeline = log traverse egg:wsgi-pipeline#publisher\n"
+        f"[filter:log]\nuse = egg:wsgi-pipeline#log\nfile = {tmp_path}/my logs/access.log\n"
+        "[filter:traverse]\nuse = egg:wsgi-pipeline#traverse\nroot = builtins:dict\n"
+    )
+    (tmp_path / "my logs").mkdir()
+    assert main(["deploy", "systemd", str(ini), str(tmp_path / "site")]) == 1
+    assert f"{tmp_path}/my logs: a server would misread it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("--prefix", value) for value in ("/a/", "/a-b_c.d~e", "/@@a", "/\u00e9", "/..a", "/")),
+        *(("--host", value) for value in ("::1", "0.0.0.0", "localhost", "a-b.example.com", "")),
+        *(("--upstream", value) for value in ("[::1]:80", "10.0.0.2:8080", "a_b.local:1")),
+        *(("--workers", "0"), ("--threads", "8"), ("--drain", "0"), ("--user", "1000"), ("--user", "a.b-c")),
+    ],
+)
+def test_a_value_with_a_meaning_is_written(option: str, value: str, tmp_path: Path) -> None:
+    assert written(tmp_path, "nginx", f"{option}={value}")["nginx.conf"]

@@ -140,10 +140,11 @@ def address_of(host: str, port: int) -> str:
     return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def refuse_misread(path: str | Path) -> None:
-    """Refuse a path that a configuration would have to quote."""
-    if set(str(path)) & set(" \t\n'\"\\$;#{}%"):
-        raise ConfigurationError(f"{path}: a server would misread this name; choose one without blanks and signs")
+def refuse_misread(*names: str | Path) -> None:
+    """Refuse a path or name that a configuration or a shell would have to quote."""
+    for name in map(str, names):
+        if not re.fullmatch(r"(?!-)[\w./@:+~-]+", name):
+            raise ConfigurationError(f"{name}: a server would misread it; choose one without blanks and signs")
 
 
 def need_program(name: str, remedy: str, module: str = "") -> str:

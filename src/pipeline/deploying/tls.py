@@ -23,8 +23,7 @@ def tls_of(options: argparse.Namespace, host: str, port: int) -> Tls | None:
         return None
     certificate, key = (str(Path(path).absolute()) for path in options.tls)
     names = [host_name(name) for name in options.name]
-    for path in (certificate, key):
-        refuse_misread(path)
+    refuse_misread(certificate, key)
     need_pair(certificate, key, names)
     if port == options.http_port:
         raise ConfigurationError(f"--http-port {port}: --port has the same number")

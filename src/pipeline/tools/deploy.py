@@ -36,6 +36,7 @@ from pipeline.loading.command_line import (
     refuse_several,
     split_name,
 )
+from pipeline.ranges import at_least
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,18 +71,20 @@ def site_of(options: argparse.Namespace) -> Site:
     chains = plan_of(options.ini, options.variables, has_order=True)
     facts = facts_of(chains)
     prefix = options.prefix.rstrip("/")
-    if prefix and not prefix.startswith("/"):
-        raise ConfigurationError(f"--prefix {options.prefix}: a path begins with a slash")
+    if (prefix and not prefix.startswith("/")) or "/../" in f"{prefix}/":
+        raise ConfigurationError(f"--prefix {options.prefix}: a path begins with a slash, and has no '..'")
+    at_least(0, workers=options.workers, threads=options.threads, drain=options.drain)
     workers = options.workers or (1 if any(told.one_process for _, told in facts) else 2)
     refuse_several(workers, facts)
     directory = Path(options.directory).absolute()
-    refuse_misread(directory)
+    refuse_misread(directory, f"{prefix}/", health_of(chains, prefix), options.user, options.group)
     mark = f"{directory}/run/draining"
     leftovers = [str(directory / file) for _, told in facts for file in told.leftovers]
     if options.drain:
         need_health(chains)
         leftovers.append(mark)
     host = options.host or ("0.0.0.0" if options.tls else "127.0.0.1")
+    refuse_misread(host, *(one.replace("[", "").replace("]:", ":") for one in options.upstream))
     number = options.port or (443 if options.tls else 8080)
     return Site(
         ini=f"{path}#{name}" if name else str(path),

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.deploying.site import Site, directories_of, has_code, refusal
+from pipeline.deploying.site import Site, directories_of, has_code, refusal, refuse_misread
 from pipeline.deploying.target import deployment_of
 from pipeline.interfaces import Facts
 
 
 def values(site: Site) -> dict[str, Any]:
     name = site.directory.name
+    refuse_misread(*writable(site))
     places = (str(site.directory), sys.executable, site.ini)
     return {
         "inner": deployment_of("gunicorn", site),
