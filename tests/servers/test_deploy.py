@@ -688,7 +688,7 @@ def test_a_value_that_a_server_or_a_shell_would_misread_is_refused(
 @pytest.mark.parametrize("option", ["--workers", "--threads", "--drain"])
 @pytest.mark.parametrize("value", ["-1", "-30", "nan", "1e3", "1.5", ""])
 def test_a_number_that_no_server_takes_is_refused(option: str, value: str, tmp_path: Path, capsys: Any) -> None:
-    """A site with --drain -1 never stopped: the alarm of gunicorn takes it for 136 years."""
+    """The alarm of a process takes -1 for 136 years, so a site with --drain -1 would not stop."""
     with suppress(SystemExit):
         assert main(["deploy", "gunicorn", INI, str(tmp_path / "site"), f"{option}={value}"]) == 1
     assert option.lstrip("-") in capsys.readouterr().err
