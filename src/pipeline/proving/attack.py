@@ -141,14 +141,11 @@ def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str
 
 def with_hostile_values(site: Site, request: Asked, view: View | None) -> Iterator[tuple[str, Asked]]:
     """Ask with values that would be markup, an address, or a line of a header."""
-    fields = request.fields
-    if request.kind == JSON:
-        others = [request._replace(body=json.dumps(value).encode()) for value in VALUES]
-    else:  # a program may leave a field out
-        others = [request.with_fields([pair for pair in fields if pair[0] != name]) for name in dict(fields)]
+    bodies = [json.dumps(value).encode() for value in VALUES] if request.kind == JSON else []
     hostile = (*HOSTILE, f"{ELSEWHERE}/", ELSEWHERE[5:], *PATHS, *OTHERS.get(request.kind, ()))
     # a visitor goes back to its page, and may see what he has stored
     back = [Asked("GET", request.page, user=request.user)] if request.page else []
+    others = (request._replace(body=body) for body in bodies)
     for tried in (*others, *(tried for value in hostile for tried in with_value(request, view, value))):
         run = site.afresh(tried)
         target = urlsplit(run.header("Location"))
