@@ -21,7 +21,13 @@ from urllib.parse import parse_qsl, unquote_plus
 
 from pipeline.database.stored import comparable
 from pipeline.explaining.notices_of_pages import form_of, of_answer
-from pipeline.explaining.notices_of_processes import changed, kept_objects, plain_passwords, state_of
+from pipeline.explaining.notices_of_processes import (
+    changed,
+    kept_objects,
+    plain_passwords,
+    state_of,
+    stored_as_sent,
+)
 from pipeline.explaining.remedies import NOTICES
 from pipeline.explaining.slips import classes_of, fields_of, nodes_of, seems_to_store, slips_of
 from pipeline.names import is_name
@@ -260,7 +266,8 @@ def misnamed(request: Any, connection: Any) -> Iterator[str]:
     for oid, obj in last_used(connection):
         if obj._p_serial == last:
             kind, values = type(obj), getattr(obj, "__dict__", {})
-            yield from plain_passwords(kind.__qualname__, values, form_of(request), storage.loadSerial(oid, last))
+            sent = stored_as_sent(form_of(request), storage.loadSerial(oid, last))
+            yield from plain_passwords(kind.__qualname__, {**sent, **values})
             before = storage.loadBefore(oid, last)
             state: Any = connection._reader.getState(before[0]) if before and values else None
             texts = [name for name in state if isinstance(name, str)] if isinstance(state, dict) else []

@@ -104,11 +104,21 @@ def shallow(value: Any) -> object:
     return (kind, value) if kind in VALUES else None
 
 
-def plain_passwords(kind: str, values: Mapping[str, Any], form: Mapping[str, Any], record: bytes) -> Iterator[str]:
-    """Yield the passwords of a stored object that do not look like one of the usual hashes: its attributes, and
-    fields of a form that stand in its record as they were sent."""
-    for name, value in {**form, **values}.items():
+def plain_passwords(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the attributes of a stored object that are passwords, and do not look like one of the usual hashes."""
+    for name, value in values.items():
         if PASSWORD.fullmatch(name) and isinstance(value, str) and not HASHED.search(value):
-            text = len(value.encode()).to_bytes(4, "little") + value.encode()  # as a pickle has it
-            if name in values or (text in record and [*form.values()].count(value) == 1):
-                yield NOTICES["a plain password"].format(name=f"{kind}.{name}")
+            yield NOTICES["a plain password"].format(name=f"{kind}.{name}")
+
+
+def stored_as_sent(form: Mapping[str, Any], record: bytes) -> dict[str, str]:
+    """Return the fields of a form whose texts stand in the record of an object, and are those of no other field."""
+    texts = [text for text in form.values() if isinstance(text, str)]
+    found = {name: text for name, text in form.items() if texts.count(text) == 1}
+    return {name: text for name, text in found.items() if pickled(text) in record}
+
+
+def pickled(text: str) -> bytes:
+    """Return a text as a pickle has it, behind its opcode."""
+    data = text.encode(errors="surrogatepass")
+    return len(data).to_bytes(4, "little") + data

@@ -159,7 +159,7 @@ def strange(obj: Any) -> Iterator[str]:
     """Yield the attributes of an object that were set and have no column."""
     mapper = inspect(obj).mapper
     known = mapper.attrs.keys()
-    yield from plain_passwords(type(obj).__qualname__, vars(obj), {}, b"")
+    yield from plain_passwords(type(obj).__qualname__, vars(obj))
     for name, value in vars(obj).items():
         shown = f"{type(obj).__qualname__}.{name}"
         kind = mapper.columns[name].type if name in mapper.columns else None
