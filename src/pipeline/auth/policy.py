@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from zope.interface import implementer
 
@@ -78,6 +78,11 @@ def lineage(obj: Any) -> Iterator[Any]:
     raise ValueError(f"the parents of {obj!r} make a circle at {place!r}: it was moved into an object inside of it")
 
 
+def is_in(request: Any, group: Group) -> bool:
+    """Return whether the principal of a request is in a group. Without a principal, no groups are asked for."""
+    return request.principal is not None and group.name in request.groups
+
+
 @implementer(ISecurityPolicy)
 class LocalGrants:
     """The policy by which a permission is held on the object where it was granted, and below.
@@ -105,9 +110,7 @@ class LocalGrants:
                 held = grants.get(holder, ())
                 if isinstance(held, str):  # "edit" in "editor" is true, but it is another permission
                     raise TypeError(f"__grants__ of {obj!r}: {holder!r} has a str; give it a set of str")
-                if permission in held and (  # without a principal, no groups are asked for
-                    type(holder) is not Group or (request.principal and holder.name in cast(Any, request).groups)
-                ):
+                if permission in held and (type(holder) is not Group or is_in(request, holder)):
                     return True
         self._tell_old_grants(context)
         return False

@@ -37,8 +37,11 @@ def of_template(environment: Any, file: Path, methods: Container[str]) -> Iterat
     except (TemplateError, UnicodeDecodeError) as error:
         line = getattr(error, "lineno", None)
         what = f"the template {file.name} cannot be used: {error}"
-        remedy = "Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else "Correct it."
-        remedy = "Jinja has no such tag. It calls a function in {{ ... }}." if "unknown tag" in what else remedy
+        remedy = "Correct it."
+        if isinstance(error, UnicodeDecodeError):
+            remedy = "Save it as UTF-8."
+        elif "unknown tag" in what:
+            remedy = "Jinja has no such tag. It calls a function in {{ ... }}."
         yield Finding("error", f"{file}, line {line}" if line else str(file), what, remedy)
         return
     for slip in SLIPS:

@@ -113,8 +113,14 @@ class RequestConnection(Connection):
         return self.bound.info
 
 
-for name in ("commit", "rollback", "prepare_twophase", "commit_twophase", "rollback_twophase"):
-    getattr(Connection, f"_{name}_impl")  # private methods: with a SQLAlchemy that lacks one the import fails here
+OVERRIDDEN = (
+    Connection._commit_impl,
+    Connection._rollback_impl,
+    Connection._prepare_twophase_impl,
+    Connection._commit_twophase_impl,
+    Connection._rollback_twophase_impl,
+)
+"""Private methods of SQLAlchemy: with a version that lacks one the import fails here."""
 
 
 @implementer(ISynchronizer)

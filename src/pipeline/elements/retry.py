@@ -8,7 +8,7 @@ import random
 import time
 from contextlib import suppress
 from tempfile import SpooledTemporaryFile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from pipeline.composition import element
 from pipeline.http.bodies import ShortBody
@@ -149,12 +149,8 @@ def try_again(
             except Exception as error:
                 losses = losses + 1 if lost_at_one_statement(failure, error) else 1
                 failure = error
-                if losses == LOSSES:  # a fifth attempt would lose its connection, too
-                    raise RuntimeError(
-                        f"{LOSSES} attempts in a row have lost their connection to the database at the same "
-                        f"statement, {vars(error)['statement']!r:.200}. It may exceed a limit of the server, such "
-                        f"as max_allowed_packet or idle_in_transaction_session_timeout"
-                    ) from error
+                if losses == LOSSES:
+                    refuse_statement(failure)
     finally:
         del failure  # its traceback refers to this frame
     if request.verdict is None or not request.verdict.transient:
@@ -165,6 +161,15 @@ def lost_at_one_statement(*errors: Exception) -> bool:
     """Return whether all attempts have lost their connection to the database at the same statement."""
     lost = {vars(error).get("connection_invalidated") and vars(error)["statement"] for error in errors}
     return len(lost) == 1 and all(lost)
+
+
+def refuse_statement(error: Exception) -> NoReturn:
+    """Raise an error that is not tried again."""
+    raise RuntimeError(
+        f"{LOSSES} attempts in a row have lost their connection to the database at the same statement, "
+        f"{vars(error)['statement']!r:.200}. It may exceed a limit of the server, such as max_allowed_packet or "
+        f"idle_in_transaction_session_timeout"
+    ) from error
 
 
 def may_try_again(request: RetryRequest, failure: Exception, body: ReplayableBody | ShortBody | None) -> bool:

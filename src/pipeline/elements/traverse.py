@@ -169,7 +169,7 @@ def _walk_from_root(request: Request, names: tuple[str, ...]) -> tuple[Any, int]
     if names and is_anywhere(request, names[0]):
         return walk(request, None, names)
     obj: Any = request.root
-    known_kind(obj)
+    known_kind(obj)  # a 404 for code (S1), before a hook is called with it
     added = call_hooks(request, obj)
     if request.virtual_root_path:
         obj, kind = walk(request, obj, (*added, *checked(request.virtual_root_path)))

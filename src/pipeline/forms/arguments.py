@@ -46,8 +46,14 @@ Convert = Callable[[Any], Any]
 _EMPTY = inspect.Parameter.empty
 _TAKES = "a view takes context, request, response if it needs it, and then fields of a form"
 _READERS: dict[Any, Converter] = {one: CONVERTERS[one.__name__] for one in (int, float, bool, date, datetime)}
-_NOUNS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Upload: "a file"}
-_NOUNS |= {type(None): "empty"}
+_NOUNS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    Upload: "a file",
+    type(None): "empty",
+}
 
 
 class Argument(NamedTuple):

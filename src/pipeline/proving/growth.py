@@ -49,7 +49,7 @@ class Memory:
 
     def __init__(self) -> None:
         libraries = (module for module in [*sys.modules.values()] if not is_of_the_site(file_of(module)))
-        foreign = {id(one) for module in libraries for one in [*getattr(module, "__dict__", {}).values()]}
+        foreign = {id(one) for module in libraries for one in [*attributes_of(module).values()]}
         found = [*variables()]
         things = [thing for *_, thing in found if id(thing) not in foreign]
         self.caches = [one for one in things if isinstance(one, Cached)]

@@ -12,12 +12,14 @@ Listener = Callable[[str, tuple[Any, ...]], None]
 """``(event, arguments)``. An exception that it raises ends what the event announces."""
 
 _listeners: list[Listener] = []
+_add_once = cache(sys.addaudithook)
+"""Adds a hook, for ever: Python has no way to take it back."""
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Have a function called with each audit event of this process."""
-    _hook()
+    _add_once(_hook)
     _listeners.append(listener)
     try:
         yield
@@ -25,7 +27,6 @@ def listening(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-@cache
-def _hook() -> None:
-    """Have the listeners called, for ever: Python has no way to take it back."""
-    sys.addaudithook(lambda event, arguments: [listener(event, arguments) for listener in _listeners])
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    for listener in _listeners:
+        listener(event, arguments)
