@@ -32,10 +32,10 @@ def prepare(request: Request, response: Response) -> Any:
         if headers is not None and status[:1] == "3":
             check_redirect(request, response)
     if status is not OK and (status[:3] in ("204", "304") or status[0] == "1"):
-        _checked(headers or [], response)
-        response._own_headers = [pair for pair in headers or () if pair[0].lower() not in OF_A_BODY]
+        response._own_headers = headers = [] if headers is None else headers
+        _checked(headers, response, OF_A_BODY)
         return []
-    claimed = None if headers is None else _checked(headers, response)
+    claimed = None if headers is None else _checked(headers, response, LENGTH)
     if type(body) is list:
         length = len(body[0]) if len(body) == 1 and type(body[0]) is bytes else sum(map(_length, body))
         # A view may answer HEAD with a length, and without a body.
@@ -48,28 +48,29 @@ def prepare(request: Request, response: Response) -> Any:
     return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
 
 
-def _checked(headers: HeaderList, response: Response) -> tuple[str, str] | None:
-    """Refuse headers that must not be sent (S6). Remove the Content-Length, and return it."""
-    key = () if response.status_line[:3] in VARYING else tuple(headers)
+def _checked(headers: HeaderList, response: Response, dropped: tuple[str, ...]) -> tuple[str, str] | None:
+    """Refuse headers that must not be sent (S6). Remove those that are ``dropped``, and return the last of them."""
+    key = () if response.status_line[:3] in VARYING else (dropped, *headers)
     try:
         kept = _known.get(key)
     except TypeError:  # one of them is a list
         kept, key = None, ()
     if kept is None:
         check_headers(headers, response.checked)
-        claims = [pair for pair in headers if len(pair[0]) == 14 and pair[0].lower() == "content-length"]
+        claims = [pair for pair in headers if pair[0].lower() in dropped]
         kept = ([pair for pair in headers if pair not in claims], claims[-1]) if claims else (headers, None)
-        if key and CHECKED.issuperset(key) and set(map(type, chain(*key))) == {str} and len(_known) < 2_000:
+        if key and CHECKED.issuperset(headers) and set(map(type, chain(*headers))) == {str} and len(_known) < 2_000:
             _known[key] = kept[0].copy(), kept[1]
     headers[:], claimed = kept
     return claimed
 
 
+LENGTH = ("content-length",)
+OF_A_BODY = ("content-type", *LENGTH)
 VARYING = ("206", "301", "302", "303", "307", "308")
 """Statuses of answers that have a header of one request."""
-_known: dict[tuple[tuple[str, str], ...], tuple[HeaderList, tuple[str, str] | None]] = {}
+_known: dict[tuple[tuple[str, ...], ...], tuple[HeaderList, tuple[str, str] | None]] = {}
 """The results for headers that were checked at load, which most answers have: 5 % of a page, 8 % of a file."""
-OF_A_BODY = ("content-type", "content-length")
 
 
 def _length(block: Any) -> int:
