@@ -21,12 +21,14 @@ from pipeline.order import Contract
 THINGS = {"root", "context", "database", "zodb_connection", "commit", "written", "attempts", "principal", "form"}
 THINGS |= {"error_pages", "content_policy"}
 """Things that elements of this package provide. ``inside`` and ``outside`` may name them, too."""
+COOKIES = {"browser": "authenticate"}
+"""Cookies whose name no option changes, and the elements that set them."""
 
 
 def refuse_odd(chain: tuple[Contract, ...]) -> None:
     """Raise ConfigurationError for a declaration of an element, of a finished chain, that cannot be meant."""
     answered = {name for contract in chain for name in (contract.name, *contract.provides)}
-    cookies: dict[str, str] = {}
+    cookies = COOKIES.copy()
     for contract in chain:
         name = contract.place[1].get("cookie")
         if name and cookies.setdefault(name, contract.name) != contract.name:

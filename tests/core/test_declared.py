@@ -18,6 +18,7 @@ from pipeline.declared import THINGS
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.causal import causal
 from pipeline.elements.errors import errors
+from pipeline.elements.session import session
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, Facts, ISecurityPolicy
 
@@ -359,3 +360,23 @@ class AsgiApp:
 def test_an_asgi_app_is_refused(app: Any) -> None:
     with pytest.raises(ConfigurationError, match="is an ASGI app, and a pipeline takes a WSGI app"):
         Pipeline(errors(), app)
+
+
+@pytest.mark.parametrize(
+    ("data", "login", "is_refused"),
+    [
+        ("data", "data", True),
+        ("browser", "pipeline_login", True),
+        ("data", "pipeline_login", False),
+    ],
+)
+def test_two_cookies_of_one_name_are_refused(data: str, login: str, is_refused: bool, tmp_path: Any) -> None:
+    """The later one of an answer would hide the other, and the visitor would lose what it has."""
+    keys = str(tmp_path / "keys")
+    by = authenticate(by=("session",), keys=keys, realm="here", cookie=login)
+    parts = errors(), session(keys=keys, cookie=data), by, end()
+    if is_refused:
+        with pytest.raises(ConfigurationError, match=f"declares cookie = '{data}', which .* has"):
+            Pipeline(*parts)
+    else:
+        Pipeline(*parts)
