@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 pytest.importorskip("pydantic")
 validator = pytest.importorskip("openapi_spec_validator")
+
+import jsonschema  # noqa: E402
 
 import openapi_site  # noqa: E402
 from asking import ask  # noqa: E402
@@ -24,6 +31,7 @@ from pipeline.publishing.openapi import (  # noqa: E402
     openapi,
     page_of,
     root_class,
+    written,
 )
 from pipeline.tools.command import main  # noqa: E402
 from pipeline.views import Views  # noqa: E402
@@ -261,3 +269,44 @@ def test_a_method_that_openapi_lacks_is_left_out_and_told(module: Any) -> None:
     validator.validate(made.document)
     assert list(made.document["paths"]["/"]) == ["get"]
     assert [line.rpartition(" ")[2] for line in made.left_out if "no method" in line] == ["PROPFIND", "QUERY"]
+
+
+class Asked:
+    """What is published."""
+
+
+DEFAULTS: dict[str, tuple[Any, Any]] = {
+    "text": (str, "a"),
+    "number": (int, 3),
+    "numbers": (set[int], {1}),
+    "none": (set[int], set()),
+    "price": (Decimal, Decimal("1.50")),
+    "day": (date, date(2026, 1, 2)),
+    "moment": (datetime, datetime(2026, 1, 2, 3, 4, tzinfo=UTC)),
+    "id": (UUID, UUID(int=1)),
+    "maybe": (Decimal | None, Decimal(1)),
+    "names": (list[str], ["a"]),
+}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_a_default_is_one_that_its_schema_allows(name: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    annotation, default = DEFAULTS[name]
+    module = ModuleType("of_defaults")
+    monkeypatch.setitem(sys.modules, "of_defaults", module)
+
+    def show(context: Any, request: Any, value: Any = default) -> str:
+        return ""
+
+    show.__module__, show.__annotations__["value"] = "of_defaults", annotation
+    module.show = view(context=Asked, name="show", methods=(method,))(show)  # type: ignore[attr-defined]
+    views = Views(("of_defaults", "pipeline.publishing.pydantic"), arguments_of)
+    document = json.loads(written(describe(views, Asked).document))
+    validator.validate(document)
+    operation = document["paths"]["/show"][method.lower()]
+    if method == "GET":
+        [told] = [one["schema"] for one in operation["parameters"]]
+    else:
+        told = operation["requestBody"]["content"]["application/json"]["schema"]["properties"]["value"]
+    jsonschema.validate(told["default"], told, format_checker=jsonschema.FormatChecker())

@@ -36,7 +36,7 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pipeline.forms.converters import CONVERTERS, Converter, FieldError, IFieldConverter
-from pipeline.forms.models import BodyError, IModels, ModelError, Place
+from pipeline.forms.models import BodyError, IModels, ModelError, Place, rules_in
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
 from pipeline.views import Views, named
@@ -161,9 +161,12 @@ def _argument(
     if isinstance(annotation, str):
         holder = types.SimpleNamespace(__annotations__={"it": annotation})
         try:
-            annotation = typing.get_type_hints(holder, names, include_extras=bool(models))["it"]
+            annotation = typing.get_type_hints(holder, names, include_extras=True)["it"]
         except Exception as error:
             raise ViewError(f"{where}: its annotation {annotation!r} cannot be read: {error}") from error
+    rules = [rule for _, rule in rules_in(annotation)]
+    if get_origin(annotation) is Annotated and not rules:
+        annotation = annotation.__origin__
     default = parameter.default
     choices = _choices(annotation)
     takes_empty = any(choice in (str, Any, object, _EMPTY) or "" in get_args(choice) for choice in choices)
@@ -171,6 +174,12 @@ def _argument(
         convert = _converter(annotation, own)
     except TypeError as error:
         model = next(filter(None, (one.model_of(annotation) for one in models)), None)
+        if model is None and rules:
+            raise ViewError(
+                f"{where} has the rule {rules[0]!r:.200}, which no scanned library checks. The option scan names "
+                f"pipeline.publishing.pydantic for those of pydantic and annotated_types, and "
+                f"pipeline.publishing.msgspec for its own"
+            ) from None
         if model is None:
             raise ViewError(f"{where} comes from the form, and {error}. ({_TAKES}.)") from None
         if model.is_object:

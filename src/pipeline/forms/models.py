@@ -7,8 +7,8 @@ field of its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from webob.exc import HTTPBadRequest
 from zope.interface import Interface
@@ -34,7 +34,7 @@ class IModels(Interface):
     """The models of a library: a utility."""
 
     def model_of(annotation: Any) -> Model | None:
-        """Return the model of an annotation, or None if the library knows none."""
+        """Return the model of an annotation, or None if the library knows none, or ignores a rule in it."""
 
 
 class ModelError(ValueError):
@@ -58,3 +58,40 @@ class BodyError(HTTPBadRequest):
 def pointer_of(place: Place) -> str:
     """Return the JSON pointer of a place, as a fragment."""
     return "#" + "".join(f"/{str(name).replace('~', '~0').replace('/', '~1')}"[:200] for name in place)
+
+
+def rules_in(annotation: Any, seen: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """Yield each rule in an annotation (``Annotated[int, rule]``), and in the fields of its classes, with the type
+    before it. Text does not count.
+
+    seen  classes whose fields are not looked at any more
+    """
+    if get_origin(annotation) is Annotated:
+        for rule in annotation.__metadata__:
+            if not isinstance(rule, str):
+                yield annotation.__origin__, rule
+    inner = get_args(annotation)
+    if isinstance(annotation, type) and annotation not in seen and not hasattr(annotation, "model_fields"):
+        seen = (*seen, annotation)
+        try:
+            inner = (*inner, *get_type_hints(annotation, include_extras=True).values())
+        except Exception:  # such as a name that only type checkers import
+            pass
+    for part in inner:
+        yield from rules_in(part, seen)
+
+
+def ignores_rules(annotation: Any, own: type, told: Callable[[Any], Any]) -> bool:
+    """Return whether a library ignores a rule in an annotation: it would take each value without a word.
+
+    own   the class of the library's own rules
+    told  ``(annotation)`` returns all that the library knows of it, which a rule that it heeds changes
+    """
+
+    def ignores(plain: Any, rule: Any) -> bool:
+        try:
+            return bool(told(Annotated[plain, rule]) == told(plain))
+        except Exception:  # without the rule it knows no such type
+            return False
+
+    return any(not isinstance(rule, own) and ignores(plain, rule) for plain, rule in rules_in(annotation))

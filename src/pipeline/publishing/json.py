@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any
+
+from zope.interface import Interface
 
 from pipeline.interfaces import IResult, ResultError
 from pipeline.response import CHECKED
@@ -53,6 +56,14 @@ def sent(value: Any) -> Any:
             f"the value at {place} is not a number that JSON has; return None or text instead"
         ) from error
     return lambda request, response: response.adopt(response.status_line, [_TYPE], body)
+
+
+@adapter(Interface, IResult)
+def object_result(value: Any) -> Any:
+    """Return the result that sends an object of a dataclass or of attrs as a JSON object, if the module of a
+    library of models is scanned; None for any other."""
+    is_known = encoders and (is_dataclass(value) or hasattr(type(value), "__attrs_attrs__"))
+    return sent(value) if is_known and not isinstance(value, type) else None
 
 
 def place_of_nan(value: Any, place: str = "the result") -> str | None:

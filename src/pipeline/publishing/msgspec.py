@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.inspect import CustomType, DataclassType, StructType, TypedDictType, type_info
 
-from pipeline.forms.models import IModels, Model, ModelError, Place
+from pipeline.forms.models import IModels, Model, ModelError, Place, ignores_rules
 from pipeline.interfaces import IResult
 from pipeline.publishing.json import encoders, sent
 from pipeline.views import adapter, utility
@@ -33,7 +33,7 @@ class Msgspec:
             info = type_info(annotation)
         except TypeError:
             return None
-        if isinstance(info, CustomType):
+        if isinstance(info, CustomType) or ignores_rules(annotation, msgspec.Meta, type_info):
             return None
 
         def read(value: Any) -> Any:

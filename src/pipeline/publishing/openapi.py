@@ -36,6 +36,7 @@ from pipeline.http.encodings import accepted
 from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError
 from pipeline.options import resolve
 from pipeline.publishing.items import IItems
+from pipeline.publishing.json import plain
 from pipeline.request import Request
 from pipeline.response import HTML, NOSNIFF, OK, Response
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
@@ -199,7 +200,7 @@ class _Describing:
         whole = next((argument.name for argument in view.fill.arguments if argument.is_whole), None)  # type: ignore[union-attr]
         for name in names:
             if signature[name].default not in (inspect.Parameter.empty, None) and "$ref" not in fields[name]:
-                fields[name] = {**fields[name], "default": signature[name].default}
+                fields[name] = {**fields[name], "default": as_sent(signature[name].default)}
         if method in ("GET", "DELETE"):
             if whole is not None:
                 part = self.parts.get(fields[whole].get("$ref", "").rpartition("/")[2], fields[whole])
@@ -319,6 +320,14 @@ def openapi(*, scan: tuple[str, ...], root: Callable[..., Any], title: str = "AP
 def written(document: dict[str, Any]) -> bytes:
     """Return a description as JSON."""
     return json.dumps(document, indent=1, ensure_ascii=False, default=str).encode()
+
+
+def as_sent(default: Any) -> Any:
+    """Return the default of a parameter as JSON has it: that of the scanned library, or else its text."""
+    try:
+        return json.loads(json.dumps(default, default=plain))
+    except TypeError:
+        return str(default)
 
 
 def defaults_in(steps: Iterable[Any]) -> Iterator[Any]:

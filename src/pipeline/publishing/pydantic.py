@@ -11,10 +11,11 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 from typing_extensions import is_typeddict
 
-from pipeline.forms.models import IModels, Model, ModelError
+from pipeline.forms.models import IModels, Model, ModelError, ignores_rules
 from pipeline.interfaces import IResult
 from pipeline.publishing.json import encoders, sent
 from pipeline.views import adapter, utility
@@ -31,6 +32,8 @@ class Pydantic:
         try:
             adapted = TypeAdapter(annotation)
         except PydanticSchemaGenerationError:
+            return None
+        if ignores_rules(annotation, FieldInfo, lambda one: TypeAdapter(one).core_schema):
             return None
 
         def read(value: Any) -> Any:
