@@ -6,7 +6,7 @@ All kinds of rules, by each set of scanned libraries. A library ignores a rule o
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -97,20 +97,25 @@ class Root(dict[str, Any]):
     """What is published."""
 
 
-def loaded(annotation: Any, scan: tuple[str, ...], as_text: bool, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
-    """A site with a view that takes such a parameter."""
+def published(show: Any, scan: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    """A site with that view."""
     module = ModuleType("of_rules")
     monkeypatch.setitem(sys.modules, "of_rules", module)
+    show.__module__ = "of_rules"
+    module.show = view(context=Root, name="show", methods=("GET", "POST"))(show)  # type: ignore[attr-defined]
+    named = ("of_rules", "pipeline.publishing.json", *scan)
+    return Pipeline(errors(), forms(), traverse(root=Root), publisher(scan=named))
+
+
+def loaded(annotation: Any, scan: tuple[str, ...], as_text: bool, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    """A site with a view that takes such a parameter."""
 
     def show(context: Any, request: Any, number: Any) -> dict[str, str]:
         return {"number": repr(number)}
 
-    show.__module__ = "of_rules"
     show.__globals__["Asked"] = annotation
     show.__annotations__["number"] = "Asked" if as_text else annotation
-    module.show = view(context=Root, name="show", methods=("GET", "POST"))(show)  # type: ignore[attr-defined]
-    named = ("of_rules", "pipeline.publishing.json", *scan)
-    return Pipeline(errors(), forms(), traverse(root=Root), publisher(scan=named))
+    return published(show, scan, monkeypatch)
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -153,6 +158,20 @@ def test_the_message_names_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
         loaded(ANNOTATIONS["Gt"], LIBRARIES["msgspec"], True, monkeypatch)
 
 
+@pytest.mark.parametrize(
+    "default", [pydantic.Field(5, ge=1), field(default=5), pydantic.Field(default_factory=list)]
+)
+@pytest.mark.parametrize("libraries", LIBRARIES)
+def test_a_field_of_a_library_is_no_default(default: Any, libraries: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The view would get the field itself."""
+
+    def show(context: Any, request: Any, number: int = default) -> str:
+        return repr(number)
+
+    with pytest.raises(ViewError, match=r"parameter 'number' would be .*Annotated"):
+        published(show, LIBRARIES[libraries], monkeypatch)
+
+
 # Results.
 
 
@@ -165,14 +184,8 @@ class Pair:
 @pytest.mark.parametrize("libraries", ["pydantic", "msgspec", "both"])
 def test_a_dataclass_is_a_result(libraries: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a list of them is, and as a parameter."""
-    module = ModuleType("of_rules")
-    monkeypatch.setitem(sys.modules, "of_rules", module)
 
     def show(context: Any, request: Any) -> Pair:
         return Pair(1)
 
-    show.__module__ = "of_rules"
-    module.show = view(context=Root, name="show")(show)  # type: ignore[attr-defined]
-    scan = ("of_rules", "pipeline.publishing.json", *LIBRARIES[libraries])
-    app = Pipeline(errors(), forms(), traverse(root=Root), publisher(scan=scan))
-    assert ask(app, "/show").json == {"left": 1, "right": "r"}
+    assert ask(published(show, LIBRARIES[libraries], monkeypatch), "/show").json == {"left": 1, "right": "r"}

@@ -168,6 +168,8 @@ def _argument(
     if get_origin(annotation) is Annotated and not rules:
         annotation = annotation.__origin__
     default = parameter.default
+    if hasattr(default, "default") and not isinstance(default, type):  # the field of a library
+        raise ViewError(f"{where} would be {default!r:.200}. Write Annotated[..., it], and the value behind '='")
     choices = _choices(annotation)
     takes_empty = any(choice in (str, Any, object, _EMPTY) or "" in get_args(choice) for choice in choices)
     try:
