@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+
+from pipeline.forms.converters import BOOLEANS
+from pipeline.forms.models import Model
 
 LONG = 200
 """A text that may have more characters is typed into several lines."""
@@ -80,15 +83,57 @@ def inputs_of(schema: Mapping[str, Any]) -> list[Input]:
     return [_input(name, member, parts) for name, member in whole.get("properties", {}).items()]
 
 
+def shapes_of(model: Model) -> tuple[dict[str, Callable[[Any], Any]], dict[str, type]]:
+    """Return functions that give the texts of a query or a form the shape that a model takes, by the names of its
+    members, or by "" for a value without members; and the types of what stands for missing members."""
+    try:
+        schema = model.schema()
+    except Exception:  # a library may have no schema for a class that it reads
+        return {}, {}
+    parts = schema.get("$defs", {})
+    whole, _ = without_null(schema, parts)
+    members = whole.get("properties", {}) if model.is_object else {"": schema}
+    shapes, missing = dict[str, Callable[[Any], Any]](), dict[str, type]()
+    for name, member in members.items():
+        one, may_be_none = without_null(member, parts)
+        shapes[name] = shape_of(one, parts)
+        if name in whole.get("required", ()) and (may_be_none or one.get("type") == "array"):
+            missing[name] = type(None) if may_be_none else list
+    return shapes, missing
+
+
+def shape_of(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return a function that makes a list, a choice that is a number, and true or false of texts. The library reads
+    all others."""
+    is_list = schema.get("type") == "array"
+    item, _ = without_null((schema.get("items") or {}) if is_list else schema, parts)
+    choices = BOOLEANS if item.get("type") == "boolean" else choices_of(item)
+
+    def value_of(text: Any) -> Any:
+        return choices.get(text, text) if isinstance(text, str) and text else text
+
+    def values_of(sent: Any) -> Any:
+        if isinstance(sent, (list, tuple)):
+            return [value_of(one) for one in sent]
+        return [value_of(sent)] if sent != "" else sent
+
+    return values_of if is_list else value_of
+
+
+def choices_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that a schema allows, by their texts; none if it allows all of a type."""
+    allowed = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return {str(choice): choice for choice in allowed if choice is not None}
+
+
 def _input(name: str, member: Mapping[str, Any], parts: Mapping[str, Any]) -> Input:
     schema, may_be_none = without_null(member, parts)
     kind_of_value, is_list = schema.get("type", "string"), schema.get("type") == "array"
     item = without_null(schema.get("items") or {}, parts)[0].get("type") if is_list else kind_of_value
     if item in ("object", "array", "null") or schema.get("writeOnly"):
         raise TypeError(f"a form has no input for {name!r}, which is an object, a list of lists, or a secret")
-    allowed = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    may_be_none = may_be_none or None in allowed
-    choices = {str(choice): choice for choice in allowed if choice is not None}
+    choices = choices_of(schema)
+    may_be_none = may_be_none or None in schema.get("enum", ())
     if kind_of_value == "boolean" and may_be_none:
         choices = {"yes": True, "no": False}
     kind = "select" if choices else KINDS.get(schema.get("format", ""), KINDS.get(kind_of_value, "text"))
