@@ -575,3 +575,26 @@ def test_an_output_filter_reads_the_session_and_does_not_change_it__S24(
     answer = ask(make(filters()), "/plain")
     assert answer.status == status
     assert status == 500 or (answer.headers["Cache-Control"], answer.headers["Vary"]) == ("private", "Cookie")
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_change_before_a_login_by_password_is_not_lost(
+    changes: bool, make: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The check of a password changed the session of a visitor who was not logged in, and let the visitor in."""
+
+    def check(request: Any, login: str, password: str) -> str | None:
+        assert not request.session.get("tried")
+        if changes:
+            request.session["tried"] = login
+        return login if password == "right" else None
+
+    client = TestApp(make(authenticate(check=check)))
+    client.authorization = ("Basic", ("ann", "wrong"))
+    assert client.get("/set").headers.getall("Set-Cookie")
+    client.reset()
+    client.authorization = ("Basic", ("ann", "right"))
+    answer = client.get("/set", status=500 if changes else 200)
+    assert bool(answer.headers.getall("Set-Cookie")) is not changes
+    told = "changed for a visitor who is not logged in, and then the request was found to be of ann"
+    assert (told in caplog.text) is changes

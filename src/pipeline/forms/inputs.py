@@ -48,7 +48,7 @@ class Input(NamedTuple):
         """Return the value of a form for the library, or MISSING. A value of JSON that is not text is kept."""
         sent = form.get(self.name, MISSING)
         if not isinstance(sent, str) or self.kind == "checkbox":
-            return False if self.kind == "checkbox" and sent in (MISSING, "") else sent
+            return False if self.kind == "checkbox" and sent == "" else sent
         sent = sent.replace("\r\n", "\n")  # as browsers end a line
         if self.is_list:
             return [line.strip() for line in sent.split("\n") if line.strip()]

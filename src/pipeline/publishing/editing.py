@@ -20,6 +20,8 @@ from pipeline.views import Views, noting
 
 VERSION = "form-version"
 """Field with the version of the item that the visitor has seen. A member of a model has no such name."""
+BOXES = "form-boxes"
+"""Field with the name of a checkbox that a form has, since a browser does not send one that is off."""
 
 
 class Editing:
@@ -83,7 +85,7 @@ class _Pages(Items):
 
     def begin(self, context: Any, request: Request) -> str:
         """Show a form with the defaults of the model."""
-        return self.form(request, context, {one.name: one.text_of(one.default) for one in self.inputs}, {})
+        return self.form(request, context, self.defaults_shown(), {})
 
     def store(self, context: Any, request: Any, response: Response) -> str | HTTPException:
         """Add an item."""
@@ -129,11 +131,17 @@ class _Pages(Items):
 
         item  the item that is changed; None for a new one
         """
+        boxes = form.get(BOXES)
+        boxes = boxes if isinstance(boxes, (list, tuple)) else [boxes]
+        form = {one.name: "" for one in self.inputs if one.name in boxes} | dict(form)
         texts = {one.name: one.text_of(form.get(one.name)) for one in self.inputs}
-        stored, shown = ({}, {}) if item is None else (self.fields(item), self.texts(item))
+        stored, shown = ({}, self.defaults_shown()) if item is None else (self.fields(item), self.texts(item))
         given = {name: to_text(one) for name, one in form.items() if isinstance(one, str)}
         same = {name for name in stored if given.get(name) == to_text(shown[name])}
         value, problems = None, dict[str, list[str]]()
+        for one in self.inputs:
+            if one.kind == "checkbox" and one.name not in form and shown[one.name]:
+                problems[one.name] = [f"The form does not say whether it has this box, by a field {BOXES}"]
         try:
             kept = {name: one for name, one in stored.items() if name not in form or name in same}
             sent = {one.name: one.value_in(form) for one in self.inputs if one.name not in same}
@@ -143,6 +151,10 @@ class _Pages(Items):
                 item = f"{place[1] + 1}: " if len(place) > 1 and isinstance(place[1], int) else ""
                 problems.setdefault(str(place[0]) if place and place[0] in texts else "", []).append(item + rule)
         return value, texts, problems
+
+    def defaults_shown(self) -> dict[str, str]:
+        """Return what a form shows of a new item."""
+        return {one.name: one.text_of(one.default) for one in self.inputs}
 
     def texts(self, item: Any) -> dict[str, str]:
         """Return what a form shows of an item. An attribute that it does not have yet has its default."""
@@ -168,7 +180,8 @@ class _Pages(Items):
 
     def page(self, request: Request, template: str, container: Any, item: Any = None, **values: Any) -> str:
         """Return a page by a template of the site, or else by ours."""
-        values |= {"title": self.title, "version_field": VERSION, "back": self.url(request, container)}
+        values |= {"title": self.title, "version_field": VERSION, "boxes_field": BOXES}
+        values |= {"back": self.url(request, container)}
         label, version = ("", "") if item is None else (self.label(item), self.version(item))
         values |= {"label": label, "version": version}
         return page_of(self.target.__module__, f"editing/{template}", values, request)
