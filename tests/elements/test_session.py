@@ -596,5 +596,5 @@ def test_a_change_before_a_login_by_password_is_not_lost(
     client.authorization = ("Basic", ("ann", "right"))
     answer = client.get("/set", status=500 if changes else 200)
     assert bool(answer.headers.getall("Set-Cookie")) is not changes
-    told = "changed for a visitor who is not logged in, and then the request was found to be of ann"
+    told = "the session of None was changed, and then the request was identified"
     assert (told in caplog.text) is changes

@@ -107,15 +107,6 @@ class SessionCookies:
         used = any(one.taken or one.before != {} or one.encoded() for one in begun)
         return "a session with data" if used else ""
 
-    def refuse_lost(self, stored: SessionData) -> None:
-        """Raise RuntimeError if another session was changed than the one that is stored: a cookie has one."""
-        for one in self.read.values():
-            if self.begun is None and one is not stored and (one.taken or one.encoded() != one.before):
-                raise RuntimeError(
-                    f"the session was changed for {one.owner or 'a visitor who is not logged in'}, and then the "
-                    f"request was found to be of {stored.owner}. Change it when the request is identified"
-                )
-
     def begin(self, request: SessionRequest, owner: str | None) -> None:
         """Begin a new session, with the values of the last one that the site keeps."""
         last = self.current(request)
@@ -270,7 +261,9 @@ class Store:
                 make_private(response, unless_public=True)  # a stream may read it behind its headers
             return
         session = request.session
-        request.session_cookies.refuse_lost(session)
+        for one in request.session_cookies.read.values():
+            if one.owner != session.owner and not one.closed and one.encoded() != one.before:
+                raise RuntimeError(f"the session of {one.owner} was changed, and then the request was identified")
         session.closed = SENT
         make_private(response)
         if session.taken:  # a browser must not show its stored copy of the page, which has no messages

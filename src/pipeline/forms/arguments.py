@@ -62,7 +62,6 @@ class Argument(NamedTuple):
 
     name: str
     convert: Callable[..., Any]
-    """Returns the value for a field; if ``is_whole``, that for the arguments of ``of``."""
     default: Any
     takes_empty: bool
     """True if an empty text is a value. False if it counts as missing."""
@@ -72,13 +71,9 @@ class Argument(NamedTuple):
     is_file: bool = False
     """True if it is nothing but a file or a list of files."""
     has_decimals: bool = False
-    """True if a library makes a Decimal of it, so that it needs all digits of a number of JSON."""
 
     def of(self, form: Mapping[str, Any], exact: Mapping[str, Any] | None) -> Any:
-        """Return the value for the parameter.
-
-        exact  the form of JSON with a Decimal for each number that a float rounds; None if its fields are texts
-        """
+        """Return the value. A form of JSON is also given with a Decimal for each number that a float rounds."""
         if self.is_whole:
             return self.convert(form, exact)
         value = (form if exact is None or not self.has_decimals else exact).get(self.name, _EMPTY)
@@ -122,13 +117,11 @@ class FormArguments:
         except ModelError:
             raise BodyError(self.errors_in(form, exact)) from None
 
-    def errors_in(
-        self, form: Mapping[str, Any], exact: Mapping[str, Any] | None
-    ) -> Iterator[tuple[Place, str]]:
+    def errors_in(self, *forms: Any) -> Iterator[tuple[Place, str]]:
         """Yield all that is wrong with the fields."""
         for argument in self.arguments:
             try:
-                argument.of(form, exact)
+                argument.of(*forms)
             except ModelError as error:
                 yield from error.errors
             except FieldError as error:
@@ -190,7 +183,7 @@ def _argument(
             return Argument(parameter.name, _reading_whole(model), default, False, False, True)
         plain = annotation.__origin__ if get_origin(annotation) is Annotated else annotation
         several = not {list, Sequence, set, frozenset, tuple}.isdisjoint(map(get_origin, _choices(plain)))
-        shape, read = shapes_of(model)[0].get("", lambda value: value), model.read
+        shape, read = shapes_of(model).get("", lambda value: value), model.read
         convert = _list_of(lambda values: read(shape(values))) if several else lambda value: read(shape(value))
         takes_empty = not several and _takes(model.read, "")
     if default is _EMPTY and type(None) in choices:
@@ -201,19 +194,16 @@ def _argument(
 
 
 def _reading_whole(model: Model) -> Callable[..., Any]:
-    """Return a function that reads a model of a form.
-
-    Texts are read as those of other parameters: a list may have one value or none, and an empty text that the model
-    refuses counts as missing. Members of JSON are judged as they are.
-    """
-    shapes, missing = shapes_of(model)
+    """Return a function that reads a model of a form. Texts are read as those of other parameters: a list may have
+    one value, and an empty text that the model refuses counts as missing. JSON is judged as it is."""
+    shapes = shapes_of(model)
 
     def read_texts(texts: dict[str, Any]) -> Any:
         try:
-            return model.read({name: make() for name, make in missing.items()} | texts)
+            return model.read(texts)
         except ModelError as error:
-            told = {place[0] for place, _ in error.errors if place}
-            if not (empty := {name for name in told & shapes.keys() if texts.get(str(name)) == ""}):
+            told = {str(place[0]) for place, _ in error.errors if place}
+            if not (empty := {name for name in told & shapes.keys() if texts.get(name) == ""}):
                 raise
         return read_texts({name: text for name, text in texts.items() if name not in empty})
 

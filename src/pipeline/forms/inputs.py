@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from pipeline.forms.converters import BOOLEANS
@@ -83,41 +84,29 @@ def inputs_of(schema: Mapping[str, Any]) -> list[Input]:
     return [_input(name, member, parts) for name, member in whole.get("properties", {}).items()]
 
 
-def shapes_of(model: Model) -> tuple[dict[str, Callable[[Any], Any]], dict[str, type]]:
+def shapes_of(model: Model) -> dict[str, Callable[[Any], Any]]:
     """Return functions that give the texts of a query or a form the shape that a model takes, by the names of its
-    members, or by "" for a value without members; and the types of what stands for missing members."""
+    members, or by "" for a value without members: a list, a choice that is a number, true or false."""
     try:
         schema = model.schema()
     except Exception:  # a library may have no schema for a class that it reads
-        return {}, {}
+        return {}
     parts = schema.get("$defs", {})
-    whole, _ = without_null(schema, parts)
-    members = whole.get("properties", {}) if model.is_object else {"": schema}
-    shapes, missing = dict[str, Callable[[Any], Any]](), dict[str, type]()
+    members = without_null(schema, parts)[0].get("properties", {}) if model.is_object else {"": schema}
+    shapes = dict[str, Callable[[Any], Any]]()
     for name, member in members.items():
-        one, may_be_none = without_null(member, parts)
-        shapes[name] = shape_of(one, parts)
-        if name in whole.get("required", ()) and (may_be_none or one.get("type") == "array"):
-            missing[name] = type(None) if may_be_none else list
-    return shapes, missing
+        one, _ = without_null(member, parts)
+        is_list = one.get("type") == "array"
+        item, _ = without_null(one.get("items") or {}, parts) if is_list else (one, False)
+        shapes[name] = partial(_shaped, is_list, BOOLEANS if item.get("type") == "boolean" else choices_of(item))
+    return shapes
 
 
-def shape_of(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return a function that makes a list, a choice that is a number, and true or false of texts. The library reads
-    all others."""
-    is_list = schema.get("type") == "array"
-    item, _ = without_null((schema.get("items") or {}) if is_list else schema, parts)
-    choices = BOOLEANS if item.get("type") == "boolean" else choices_of(item)
-
-    def value_of(text: Any) -> Any:
-        return choices.get(text, text) if isinstance(text, str) and text else text
-
-    def values_of(sent: Any) -> Any:
-        if isinstance(sent, (list, tuple)):
-            return [value_of(one) for one in sent]
-        return [value_of(sent)] if sent != "" else sent
-
-    return values_of if is_list else value_of
+def _shaped(is_list: bool, choices: Mapping[str, Any], sent: Any) -> Any:
+    if isinstance(sent, (list, tuple)):
+        return [_shaped(False, choices, one) for one in sent] if is_list else sent
+    value = choices.get(sent, sent) if isinstance(sent, str) and sent else sent
+    return [value] if is_list and sent != "" else value
 
 
 def choices_of(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,7 @@ class _Pages(Items):
             self.inputs = inputs_of(self.whole | {"$defs": self.parts, "properties": self.members})
         except TypeError as error:
             raise ViewError(f"{self.who}: {error}. Leave it out of the model") from None
+        self.shown_first = {one.name: one.text_of(one.default) for one in self.inputs}
 
     def index(self, context: Any, request: Request, page: int = 1) -> str:
         """List the items."""
@@ -85,7 +86,7 @@ class _Pages(Items):
 
     def begin(self, context: Any, request: Request) -> str:
         """Show a form with the defaults of the model."""
-        return self.form(request, context, self.defaults_shown(), {})
+        return self.form(request, context, self.shown_first, {})
 
     def store(self, context: Any, request: Any, response: Response) -> str | HTTPException:
         """Add an item."""
@@ -135,7 +136,7 @@ class _Pages(Items):
         boxes = boxes if isinstance(boxes, (list, tuple)) else [boxes]
         form = {one.name: "" for one in self.inputs if one.name in boxes} | dict(form)
         texts = {one.name: one.text_of(form.get(one.name)) for one in self.inputs}
-        stored, shown = ({}, self.defaults_shown()) if item is None else (self.fields(item), self.texts(item))
+        stored, shown = ({}, self.shown_first) if item is None else (self.fields(item), self.texts(item))
         given = {name: to_text(one) for name, one in form.items() if isinstance(one, str)}
         same = {name for name in stored if given.get(name) == to_text(shown[name])}
         value, problems = None, dict[str, list[str]]()
@@ -151,10 +152,6 @@ class _Pages(Items):
                 item = f"{place[1] + 1}: " if len(place) > 1 and isinstance(place[1], int) else ""
                 problems.setdefault(str(place[0]) if place and place[0] in texts else "", []).append(item + rule)
         return value, texts, problems
-
-    def defaults_shown(self) -> dict[str, str]:
-        """Return what a form shows of a new item."""
-        return {one.name: one.text_of(one.default) for one in self.inputs}
 
     def texts(self, item: Any) -> dict[str, str]:
         """Return what a form shows of an item. An attribute that it does not have yet has its default."""
@@ -180,8 +177,8 @@ class _Pages(Items):
 
     def page(self, request: Request, template: str, container: Any, item: Any = None, **values: Any) -> str:
         """Return a page by a template of the site, or else by ours."""
-        values |= {"title": self.title, "version_field": VERSION, "boxes_field": BOXES}
-        values |= {"back": self.url(request, container)}
+        values |= {"title": self.title, "back": self.url(request, container)}
+        values |= {"version_field": VERSION, "boxes_field": BOXES}
         label, version = ("", "") if item is None else (self.label(item), self.version(item))
         values |= {"label": label, "version": version}
         return page_of(self.target.__module__, f"editing/{template}", values, request)
