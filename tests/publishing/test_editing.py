@@ -30,7 +30,7 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all
 from pipeline.interfaces import ViewError
 from pipeline.proving.proof import Proof
-from pipeline.publishing.editing import VERSION, Editing
+from pipeline.publishing.editing import BOXES, VERSION, Editing
 from pipeline.publishing.items import SIZE
 from pipeline.testing import site
 from pipeline.testing.plugin import prove as prove
@@ -149,7 +149,8 @@ def test_what_is_sent_is_stored_or_shown_again(
     app = app_of(pages_of(model, monkeypatch), uri)
     visitor = site(app)
     sent = {"good": good, "bad": bad, "empty": "", "absent": "", "html": HTML, "huge": HUGE}[case]
-    fields = {"second": "kept"} if case == "absent" else {"value": sent, "second": "kept"}
+    fields = {BOXES: "value", "second": "kept"} if case == "absent" else {"value": sent, "second": "kept"}
+    fields = fields if kind == "bool" or case != "absent" else {"second": "kept"}
     if case in ("good", "bad"):
         expected = value if case == "good" else REFUSED
     elif case == "absent":
@@ -295,7 +296,7 @@ def test_constraints_are_attributes(ann: Any) -> None:
 
 
 def test_what_is_wrong_with_the_whole_stands_above(ann: Any, uri: str) -> None:
-    answer = ann.post("/@@add", {"title": "a", "text": "a"}, status=422)
+    answer = ann.post("/@@add", {"title": "a", "text": "a", "is_lent": "true"}, status=422)
     answer.mustcontain("title and text are &lt;alike&gt;", no="aria-invalid=")
     assert stored(uri) == []
 
@@ -375,7 +376,7 @@ def test_no_change_is_lost(ann: Any, uri: str) -> None:
     assert [(one.title, one.year) for one in stored(uri)] == [("<i>Emma", 1815)]
 
 
-@pytest.mark.parametrize("shown", [name for name in Book.model_fields if name != "is_lent"])
+@pytest.mark.parametrize("shown", Book.model_fields)
 def test_a_field_that_the_form_does_not_have_stays(shown: str, ann: Any, uri: str) -> None:
     """A template of the site shows one field, or a release has added the others since the page was loaded."""
     page = ann.get("/@@add")
@@ -385,10 +386,43 @@ def test_a_field_that_the_form_does_not_have_stays(shown: str, ann: Any, uri: st
     edit = page.form.submit(status=303).follow().click(href="/edit")
     before = vars(stored(uri)[0])
     changed = {"title": "Persuasion", "code": "C", "word": "c", "year": "", "price": "3", "text": "", "tags": ""}
-    sent = {VERSION: edit.form[VERSION].value, shown: changed[shown], "is_lent": "true"}
+    changed |= {BOXES: "is_lent"}
+    field = BOXES if shown == "is_lent" else shown
+    box = {} if shown == "is_lent" else {"is_lent": "true"}
+    sent = {VERSION: edit.form[VERSION].value, field: changed[field], **box}
     ann.post(edit.request.path, sent, status=303)
     after = vars(stored(uri)[0])
     assert {name for name in after if after[name] != before[name]} == {shown}
+
+
+@pytest.mark.parametrize("library", ["pydantic", "msgspec"])
+def test_a_box_that_the_form_does_not_have_is_not_turned_off(
+    library: str, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser sends nothing for a box that is off, so a form that left out the box has turned it off."""
+    model: Any = pydantic.create_model("Model", title=(str, "a"), on=(bool, True), off=(bool, False))
+    if library == "msgspec":
+        model = msgspec.defstruct("Model", [("title", str, "a"), ("on", bool, True), ("off", bool, False)])
+    visitor = site(app_of(pages_of(model, monkeypatch), uri))
+    found = lambda: [(one.title, one.on, one.off) for one in stored(uri)]  # noqa: E731
+    visitor.post("/@@add", {"title": "b"}, status=422).mustcontain('id="field-on-problem"', no="field-off-problem")
+    assert found() == []
+    page = visitor.get("/@@add")
+    assert sorted(one.value for one in page.form.fields[BOXES]) == ["off", "on"]
+    edit = page.form.submit(status=303).follow().click(href="/edit")
+    assert found() == [("a", True, False)]
+    seen = {VERSION: edit.form[VERSION].value}
+    edit.form["title"] = "c"
+    visitor.post(edit.request.path, {**seen, "title": "c"}, status=422).mustcontain('value="c"', "field-on-problem")
+    visitor.post(edit.request.path, {**seen, "title": "c", BOXES: "off"}, status=422)
+    visitor.post_json(edit.request.path, {**seen, "title": "c", BOXES: [{"on": 1}]}, status=422)
+    assert found() == [("a", True, False)]
+    edit.form["on"] = False
+    edit = edit.form.submit(status=303).follow().click(href="/edit")
+    assert found() == [("c", False, False)]
+    edit.form["off"] = True
+    edit.form.submit(status=303)
+    assert found() == [("c", False, True)]
 
 
 BY_OTHERS: list[tuple[Any, Any]] = [
@@ -479,7 +513,7 @@ def test_a_change_at_the_same_time_is_not_lost(href: str, status: int, books: st
 
 def test_a_long_list_has_pages(ann: Any) -> None:
     for number in range(SIZE + 2):
-        ann.post("/@@add", {"title": f"Book {number:03}"})
+        ann.post("/@@add", {"title": f"Book {number:03}", BOXES: "is_lent"})
     first = ann.get("/")
     first.mustcontain("Book 000", "Book 049", "Page 1", no=["Book 050", "Previous"])
     second = first.click("Next")
@@ -803,4 +837,4 @@ def test_each_answer_is_valid(app: Pipeline) -> None:
     assert ask(app, "/", **login).status == 200
     assert ask(app, "/@@add", "HEAD", **login).status == 200
     assert ask(app, "/@@add", "POST", b"title=", **form).status == 422
-    assert ask(app, "/@@add", "POST", b"title=a", **form).status == 303
+    assert ask(app, "/@@add", "POST", b"title=a&form-boxes=is_lent", **form).status == 303

@@ -11,8 +11,10 @@ import codecs
 import io
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 from unicodedata import category
@@ -56,6 +58,8 @@ class FormsRequest(Request):
     """The fields of the form that was sent, by name."""
     _sent_fields: Any = ()
     """The fields of the body alone, unconverted, once ``form`` is read: pairs, or the members of a JSON object."""
+    _exact_json: Any = NOTHING
+    """The value of a JSON body with a ``Decimal`` for each number that a float rounds, once ``json`` is read."""
 
 
 def _facts(*, max_body: int, **options: Any) -> Facts:
@@ -220,7 +224,9 @@ class Reading:
         if not body:
             return {}
         try:
-            found = _JSON.decode(decoded(body.removeprefix(codecs.BOM_UTF8), charset))
+            text = decoded(body.removeprefix(codecs.BOM_UTF8), charset)
+            found = _JSON.decode(text)
+            request._exact_json = _EXACT_JSON.decode(text) if _LONG_NUMBER.search(text) else found
             if b"\\u" in body and b"\\ud" in body.lower():  # perhaps half a character, which nothing can encode
                 json.dumps(found, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
@@ -364,6 +370,11 @@ def _finite(number: str) -> float:
     return value
 
 
+def _exact(number: str) -> float | Decimal:
+    value, exact = _finite(number), Decimal(number)
+    return value if Decimal(repr(value)) == exact else exact
+
+
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):  # readers differ in which value counts (RFC 8259 section 4)
@@ -372,3 +383,6 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite, object_pairs_hook=_members)
+_EXACT_JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_exact, object_pairs_hook=_members)
+_LONG_NUMBER = re.compile(r"[0-9.]{16}|[eE]-[0-9]{3}")
+"""Texts with a number that a float may round. It has 15 digits of any number."""

@@ -36,7 +36,8 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pipeline.forms.converters import CONVERTERS, Converter, FieldError, IFieldConverter
-from pipeline.forms.models import BodyError, IModels, ModelError, Place, rules_in
+from pipeline.forms.inputs import shapes_of
+from pipeline.forms.models import BodyError, IModels, Model, ModelError, Place, rules_in
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
 from pipeline.views import Views, named
@@ -60,7 +61,8 @@ class Argument(NamedTuple):
     """A parameter that is filled from the form."""
 
     name: str
-    convert: Convert
+    convert: Callable[..., Any]
+    """Returns the value for a field, or if ``is_whole``, for the two forms that ``of`` takes."""
     default: Any
     takes_empty: bool
     """True if an empty text is a value. False if it counts as missing."""
@@ -69,11 +71,14 @@ class Argument(NamedTuple):
     """True if it is made of the whole form."""
     is_file: bool = False
     """True if it is nothing but a file or a list of files."""
+    has_decimals: bool = False
+    """True if a library makes a Decimal of it, which needs all digits of a number of JSON."""
 
-    def of(self, form: Mapping[str, Any]) -> Any:
+    def of(self, form: Mapping[str, Any], exact: Mapping[str, Any] | None) -> Any:
+        """Return the value. A form of JSON is also given with a Decimal for each number that a float rounds."""
         if self.is_whole:
-            return self.convert(dict(form))
-        value = form.get(self.name, _EMPTY)
+            return self.convert(form, exact)
+        value = (form if exact is None or not self.has_decimals else exact).get(self.name, _EMPTY)
         if value is _EMPTY or (value == "" and not self.takes_empty):
             if self.default is not _EMPTY:
                 return self.default
@@ -104,19 +109,21 @@ class FormArguments:
                 f"the view takes the fields {', '.join(self.names)} of a form, but no element of the pipeline "
                 f"reads forms; put forms into the pipeline"
             ) from None
+        is_json = isinstance(getattr(request, "_sent_fields", ()), dict)
+        exact = {**form, **request._exact_json} if is_json else None
         try:
             values = {}  # no comprehension, which is a function of its own before Python 3.12
             for argument in self.arguments:
-                values[argument.name] = argument.of(form)
+                values[argument.name] = argument.of(form, exact)
             return values
         except ModelError:
-            raise BodyError(self.errors_in(form)) from None
+            raise BodyError(self.errors_in(form, exact)) from None
 
-    def errors_in(self, form: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    def errors_in(self, *forms: Any) -> Iterator[tuple[Place, str]]:
         """Yield all that is wrong with the fields."""
         for argument in self.arguments:
             try:
-                argument.of(form)
+                argument.of(*forms)
             except ModelError as error:
                 yield from error.errors
             except FieldError as error:
@@ -172,6 +179,7 @@ def _argument(
         raise ViewError(f"{where} would be {default!r:.200}. Write Annotated[..., it], and the value behind '='")
     choices = _choices(annotation)
     takes_empty = any(choice in (str, Any, object, _EMPTY) or "" in get_args(choice) for choice in choices)
+    model: Model | None = None
     try:
         convert = _converter(annotation, own)
     except TypeError as error:
@@ -185,15 +193,39 @@ def _argument(
         if model is None:
             raise ViewError(f"{where} comes from the form, and {error}. ({_TAKES}.)") from None
         if model.is_object:
-            return Argument(parameter.name, model.read, default, False, False, True)
+            return Argument(parameter.name, _reading_whole(model), default, False, False, True)
         plain = annotation.__origin__ if get_origin(annotation) is Annotated else annotation
         several = not {list, Sequence, set, frozenset, tuple}.isdisjoint(map(get_origin, _choices(plain)))
-        convert = _list_of(model.read) if several else model.read
+        shape, read = shapes_of(model).get("", lambda value: value), model.read
+        convert = _list_of(lambda values: read(shape(values))) if several else lambda value: read(shape(value))
         takes_empty = not several and _takes(model.read, "")
     if default is _EMPTY and type(None) in choices:
         default = None
     is_file = annotation is Upload or get_args(annotation) == (Upload,)
-    return Argument(parameter.name, convert, default, takes_empty, _is_list(annotation), is_file=is_file)
+    is_list, exact = _is_list(annotation), model is not None and model.has_decimals
+    return Argument(parameter.name, convert, default, takes_empty, is_list, is_file=is_file, has_decimals=exact)
+
+
+def _reading_whole(model: Model) -> Callable[..., Any]:
+    """Return a function that reads a model of a form. Texts are read as those of other parameters: a list may have
+    one value, and an empty text that the model refuses counts as missing. JSON is judged as it is."""
+    shapes = shapes_of(model)
+
+    def read_texts(texts: dict[str, Any]) -> Any:
+        try:
+            return model.read(texts)
+        except ModelError as error:
+            told = {str(place[0]) for place, _ in error.errors if place}
+            if not (empty := {name for name in told & shapes.keys() if texts.get(name) == ""}):
+                raise
+        return read_texts({name: text for name, text in texts.items() if name not in empty})
+
+    def read(form: Mapping[str, Any], exact: Mapping[str, Any] | None) -> Any:
+        if exact is not None:
+            return model.read(exact if model.has_decimals else dict(form))
+        return read_texts({name: shapes[name](sent) if name in shapes else sent for name, sent in form.items()})
+
+    return read
 
 
 def _takes(read: Convert, value: Any) -> bool:

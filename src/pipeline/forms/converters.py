@@ -37,7 +37,7 @@ Converter = Callable[[str], Any]
 _INT = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0", ""), False)
+BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0", ""), False)
 
 
 class FieldError(HTTPBadRequest):
@@ -81,7 +81,7 @@ def to_float(text: str) -> float:
 
 def to_bool(text: str) -> bool:
     try:
-        return _BOOLEANS[text.strip().lower()]
+        return BOOLEANS[text.strip().lower()]
     except KeyError:
         raise ValueError("it is neither true nor false, yes nor no, on nor off, 1 nor 0") from None
 

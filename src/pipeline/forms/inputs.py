@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
+
+from pipeline.forms.converters import BOOLEANS
+from pipeline.forms.models import Model
 
 LONG = 200
 """A text that may have more characters is typed into several lines."""
@@ -45,7 +49,7 @@ class Input(NamedTuple):
         """Return the value of a form for the library, or MISSING. A value of JSON that is not text is kept."""
         sent = form.get(self.name, MISSING)
         if not isinstance(sent, str) or self.kind == "checkbox":
-            return False if self.kind == "checkbox" and sent in (MISSING, "") else sent
+            return False if self.kind == "checkbox" and sent == "" else sent
         sent = sent.replace("\r\n", "\n")  # as browsers end a line
         if self.is_list:
             return [line.strip() for line in sent.split("\n") if line.strip()]
@@ -80,15 +84,45 @@ def inputs_of(schema: Mapping[str, Any]) -> list[Input]:
     return [_input(name, member, parts) for name, member in whole.get("properties", {}).items()]
 
 
+def shapes_of(model: Model) -> dict[str, Callable[[Any], Any]]:
+    """Return functions that give the texts of a query or a form the shape that a model takes, by the names of its
+    members, or by "" for a value without members: a list, a choice that is a number, true or false."""
+    try:
+        schema = model.schema()
+    except Exception:  # a library may have no schema for a class that it reads
+        return {}
+    parts = schema.get("$defs", {})
+    members = without_null(schema, parts)[0].get("properties", {}) if model.is_object else {"": schema}
+    shapes = dict[str, Callable[[Any], Any]]()
+    for name, member in members.items():
+        one, _ = without_null(member, parts)
+        is_list = one.get("type") == "array"
+        item, _ = without_null(one.get("items") or {}, parts) if is_list else (one, False)
+        shapes[name] = partial(_shaped, is_list, BOOLEANS if item.get("type") == "boolean" else choices_of(item))
+    return shapes
+
+
+def _shaped(is_list: bool, choices: Mapping[str, Any], sent: Any) -> Any:
+    if isinstance(sent, (list, tuple)):
+        return [_shaped(False, choices, one) for one in sent] if is_list else sent
+    value = choices.get(sent, sent) if isinstance(sent, str) and sent else sent
+    return [value] if is_list and sent != "" else value
+
+
+def choices_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that a schema allows, by their texts; none if it allows all of a type."""
+    allowed = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return {str(choice): choice for choice in allowed if choice is not None}
+
+
 def _input(name: str, member: Mapping[str, Any], parts: Mapping[str, Any]) -> Input:
     schema, may_be_none = without_null(member, parts)
     kind_of_value, is_list = schema.get("type", "string"), schema.get("type") == "array"
     item = without_null(schema.get("items") or {}, parts)[0].get("type") if is_list else kind_of_value
     if item in ("object", "array", "null") or schema.get("writeOnly"):
         raise TypeError(f"a form has no input for {name!r}, which is an object, a list of lists, or a secret")
-    allowed = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    may_be_none = may_be_none or None in allowed
-    choices = {str(choice): choice for choice in allowed if choice is not None}
+    choices = choices_of(schema)
+    may_be_none = may_be_none or None in schema.get("enum", ())
     if kind_of_value == "boolean" and may_be_none:
         choices = {"yes": True, "no": False}
     kind = "select" if choices else KINDS.get(schema.get("format", ""), KINDS.get(kind_of_value, "text"))

@@ -28,6 +28,8 @@ class Model(NamedTuple):
     """True if it is made of an object with members, so that it is the whole body."""
     schema: Callable[[], dict[str, Any]]
     """Returns the JSON schema (draft 2020-12), with its parts in ``$defs``."""
+    has_decimals: bool = False
+    """True if it may have a ``Decimal``, which has all digits of a number of JSON. A float has about 16 of them."""
 
 
 class IModels(Interface):

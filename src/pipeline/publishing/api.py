@@ -76,7 +76,7 @@ def _register(items: Items, permission: str | None, read: str | None) -> None:
         made = type(f"{items.item.__name__}{suffix}", (), {})
         schema = {"type": "object", "title": made.__name__, "properties": properties, "required": list(required)}
         schema |= rules
-        models[made] = Model(convert, True, {**schema, "$defs": parts}.copy)
+        models[made] = Model(convert, True, {**schema, "$defs": parts}.copy, items.has_decimals)
         return made
 
     def known(value: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from pipeline.views import Views, noting
 
 VERSION = "form-version"
 """Field with the version of the item that the visitor has seen. A member of a model has no such name."""
+BOXES = "form-boxes"
+"""Field with the name of a checkbox that a form has, since a browser does not send one that is off."""
 
 
 class Editing:
@@ -73,6 +75,7 @@ class _Pages(Items):
             self.inputs = inputs_of(self.whole | {"$defs": self.parts, "properties": self.members})
         except TypeError as error:
             raise ViewError(f"{self.who}: {error}. Leave it out of the model") from None
+        self.shown_first = {one.name: one.text_of(one.default) for one in self.inputs}
 
     def index(self, context: Any, request: Request, page: int = 1) -> str:
         """List the items."""
@@ -83,7 +86,7 @@ class _Pages(Items):
 
     def begin(self, context: Any, request: Request) -> str:
         """Show a form with the defaults of the model."""
-        return self.form(request, context, {one.name: one.text_of(one.default) for one in self.inputs}, {})
+        return self.form(request, context, self.shown_first, {})
 
     def store(self, context: Any, request: Any, response: Response) -> str | HTTPException:
         """Add an item."""
@@ -129,11 +132,17 @@ class _Pages(Items):
 
         item  the item that is changed; None for a new one
         """
+        boxes = form.get(BOXES)
+        boxes = boxes if isinstance(boxes, (list, tuple)) else [boxes]
+        form = {one.name: "" for one in self.inputs if one.name in boxes} | dict(form)
         texts = {one.name: one.text_of(form.get(one.name)) for one in self.inputs}
-        stored, shown = ({}, {}) if item is None else (self.fields(item), self.texts(item))
+        stored, shown = ({}, self.shown_first) if item is None else (self.fields(item), self.texts(item))
         given = {name: to_text(one) for name, one in form.items() if isinstance(one, str)}
         same = {name for name in stored if given.get(name) == to_text(shown[name])}
         value, problems = None, dict[str, list[str]]()
+        for one in self.inputs:
+            if one.kind == "checkbox" and one.name not in form and shown[one.name]:
+                problems[one.name] = [f"The form does not say whether it has this box, by a field {BOXES}"]
         try:
             kept = {name: one for name, one in stored.items() if name not in form or name in same}
             sent = {one.name: one.value_in(form) for one in self.inputs if one.name not in same}
@@ -168,7 +177,8 @@ class _Pages(Items):
 
     def page(self, request: Request, template: str, container: Any, item: Any = None, **values: Any) -> str:
         """Return a page by a template of the site, or else by ours."""
-        values |= {"title": self.title, "version_field": VERSION, "back": self.url(request, container)}
+        values |= {"title": self.title, "back": self.url(request, container)}
+        values |= {"version_field": VERSION, "boxes_field": BOXES}
         label, version = ("", "") if item is None else (self.label(item), self.version(item))
         values |= {"label": label, "version": version}
         return page_of(self.target.__module__, f"editing/{template}", values, request)

@@ -36,7 +36,7 @@ class Items:
         found = next(filter(None, (one.model_of(model) for one in views.utilities(IModels))), None)
         if found is None or not found.is_object:
             raise ViewError(f"{self.who} is not a model of a scanned library, such as pipeline.publishing.pydantic")
-        self.read, self.schema = found.read, found.schema()
+        self.read, self.schema, self.has_decimals = found.read, found.schema(), found.has_decimals
         self.parts = self.schema.get("$defs", {})
         self.whole, _ = without_null(self.schema, self.parts)
         attributes = [name for cls in reversed(model.__mro__) for name in get_annotations(cls)]

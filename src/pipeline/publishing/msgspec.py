@@ -49,7 +49,8 @@ class Msgspec:
             whole = {**found, "$defs": parts}
             return msgspec.to_builtins(whole)  # type: ignore[no-any-return]  # a default may be a set
 
-        return Model(read, isinstance(info, StructType | DataclassType | TypedDictType), schema)
+        is_object = isinstance(info, StructType | DataclassType | TypedDictType)
+        return Model(read, is_object, schema, "DecimalType" in repr(info))
 
 
 def place_of(path: str) -> Place:

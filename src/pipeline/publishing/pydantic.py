@@ -47,7 +47,8 @@ class Pydantic:
             return adapted.json_schema(ref_template="#/components/schemas/{model}")
 
         is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-        return Model(read, is_model or is_dataclass(annotation) or is_typeddict(annotation), schema)
+        is_object = is_model or is_dataclass(annotation) or is_typeddict(annotation)
+        return Model(read, is_object, schema, "'decimal'" in str(adapted.core_schema))
 
 
 @adapter(BaseModel, IResult)
