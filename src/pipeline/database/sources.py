@@ -12,6 +12,7 @@ from zc.lockfile import LockError
 from ZODB.DB import DB
 
 from pipeline.database import forks, instead
+from pipeline.database.connections import own
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri, without_secrets
 from pipeline.database.storages import DAMAGES, open_database, storage_of, watch_files
@@ -117,6 +118,8 @@ class Given:
         watch_files(db.storage)
         for connection in db.pool:  # one that has committed, such as the root, has kept the method
             vars(connection._normal_storage).pop("tpc_vote", None)
+        for one in db.databases.values():
+            own(one)
 
     def open(self, databases: dict[str, DB]) -> DB:
         if os.getpid() != self.process:

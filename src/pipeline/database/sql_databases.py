@@ -37,6 +37,7 @@ from pipeline.database.sql_sessions import (
     CALLED,
     CLOSE_AT_END,
     END_READING_BY,
+    READ,
     Bound,
     RequestConnection,
     commit,
@@ -45,7 +46,7 @@ from pipeline.database.sql_sessions import (
     watch_statement,
 )
 from pipeline.database.statements import CHANGES, COMPUTING, READS
-from pipeline.database.transactions import DatabaseRequest, Manager, begin, manager_here
+from pipeline.database.transactions import DatabaseRequest, Manager, begin, manager_here, note_own_commit
 from pipeline.database.written import short_name
 from pipeline.interfaces import CommitUncertain, ConfigurationError, Unavailable
 
@@ -200,17 +201,21 @@ class Database:
             execute(connection, *self.at_connect)
             connection.commit()  # otherwise PostgreSQL undoes the settings with the first rollback
         self.leaves(connection, UNSEEN)
+        record.record_info.pop(READ, None)  # SQLAlchemy has asked the first one for the server
 
     def on_checkin(self, connection: Any, record: Any) -> None:
         """Return a connection to the state in which the next request takes it, or close it."""
         bound = record.info.pop(BOUND, None)
         if bound is not None and bound.changed:
             bound.note_end(connection)
-        elif bound is None and self.tells and (tm := manager_here()) is not None and self in tm.kept:
-            tm.kept[self].note_end(connection)  # the view may have committed
+        is_own = bound is None and self.replica is None  # a view has asked the engine for it
+        if not record.record_info.pop(READ, False) and is_own and connection is not None:
+            note_own_commit("unknown")  # by COMMIT in a statement, or by the driver
+            if self.tells and (tm := manager_here()) is not None and self in tm.kept:
+                tm.kept[self].note_end(connection)
         end_reading = record.info.pop(END_READING_BY, None)
         called = record.info.pop(CALLED, UNSEEN)
-        is_unseen = bound is None and self.is_pooled and self.replica is None  # a view has asked the engine for it
+        is_unseen = is_own and self.is_pooled
         if record.info.pop(CLOSE_AT_END, is_unseen) or (connection and self.leaves(connection, called)):
             record.invalidate()
         elif end_reading is not None and connection is not None:
@@ -249,7 +254,7 @@ class Database:
                 if words is not None and (id in found or id.encode() in found):
                     connection.exec_driver_sql(words.alone)
                     connection.rollback_prepared(id, recover=True)
-                    connection.invalidate()
+                connection.invalidate()
         except Exception:
             log.warning("the transaction '%s' may be prepared, and hold its locks: roll it back", id, exc_info=True)
 
@@ -286,8 +291,9 @@ class Database:
         if bound is None:
             if self.outage.since is not None and not self.has_connections(idle=True):
                 self.outage.check()
-                with self.engine.connect():  # raises Unavailable again, or ends the outage
-                    self.outage.end()
+                with self.engine.connect() as connection:  # raises Unavailable again, or ends the outage
+                    connection.invalidate()
+                self.outage.end()
             bound = tm.kept[self] = Bound(self, tm, self)
             if self.tells:
                 bound.positions = vars(request).setdefault("_sql_positions", {})

@@ -22,7 +22,7 @@ from ZODB.utils import u64, z64
 
 from pipeline.database import forks, pools
 from pipeline.database.changes import Changes, can_tell
-from pipeline.database.connections import RequestConnection, keep, leave_to_parent
+from pipeline.database.connections import keep, leave_to_parent
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri
 from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions, unhidden
@@ -64,7 +64,6 @@ class PooledConnection:
         self.epoch = pool.epoch
         self.since = 0.0
         self.tm = pool.manager()
-        self.tm.unaware = (RequestConnection,)
         self.tm.transient_checks.append(self._is_lost)
         self.connection = db.open(transaction_manager=self.tm)
         keep(self.connection, self.tm)
@@ -364,10 +363,10 @@ class Pool:
         for one in pooled:
             one.throw_away()
         for db in () if isinstance(self.main, Given) else databases:
-            for connection in list(db.pool):  # a view has opened it, and the request is gone
-                if isinstance(connection.transaction_manager, Manager):
-                    connection.transaction_manager = None
             try:
+                for connection in list(db.pool):  # a view has opened it, most likely in another thread
+                    connection.abort(None)
+                    connection.transaction_manager = None
                 db.close()
             except Exception:
                 log.exception("%s could not be closed properly", db.getName())
