@@ -127,10 +127,10 @@ class Given:
                 f"process {self.process}, from which this one was forked, has opened it (R12); load the "
                 f"application after the fork"
             )
-        if instead.is_copied():
-            storage = instead.storage(f"given:{self.name}", lambda: self.db.storage)
-            return open_database(lambda: storage, databases, database_name=self.name)
-        return self.db
+        storage = instead.storage(f"given:{self.name}", lambda: self.db.storage)
+        if storage is self.db.storage:
+            return self.db
+        return open_database(lambda: storage, databases, database_name=self.name)
 
     def describe(self, error: Exception) -> tuple[Exception, str, bool]:
         """Return why the database cannot be used, what is the matter with it, and that it is not damaged."""

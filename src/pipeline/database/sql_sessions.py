@@ -457,8 +457,9 @@ class Bound:
                 self.on_replica.close()
 
     def leave_to_parent(self) -> None:
-        """Have every use of the session, and of its connection, raise in this process (R13)."""
-        forks.keep(self, self.session, self.connection)
+        """Have every use of the session, of its connection and of its transaction raise in this process (R13)."""
+        forks.keep(self, self.session, self.connection, self.tm, self.tm._txn)
+        self.tm.disown()
         forks.seal(self.session, "the session of a request")
         if self.connection is not None:
             forks.seal(self.connection, "the connection of a request")

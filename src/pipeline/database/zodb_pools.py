@@ -37,16 +37,12 @@ log = logging.getLogger("pipeline.zodb")
 class PooledRequest(DatabaseRequest):
     """The attributes of a request that uses a pool."""
 
-    __unkept__: Any = tuple(
-        (name, lambda value: "") for name in ("zodb", "root", "zodb_pooled", "zodb_slot", "zodb_asked")
-    )
+    __unkept__: Any = tuple((name, lambda value: "") for name in ("zodb", "root", "zodb_pooled", "zodb_slot"))
     zodb_changes: Callable[[Any], Changes | None] | None = None
     """Given the request, returns what has changed in the database since this process has opened it, or None if it
     is not open or not connected. None if the storage cannot tell."""
     zodb_pooled: PooledConnection | None = None
     """The pooled connection with its transaction manager; None until the request uses it."""
-    zodb_asked: tuple[Pool, ...] = ()
-    """The pools that have asked their servers for what the visitor has written."""
     zodb_slot: Semaphore | None = None
     """The semaphore that the request releases at its end, if the connections are limited."""
 
@@ -279,11 +275,8 @@ class Pool:
         return pooled
 
     def _catch_up(self, request: PooledRequest) -> None:
-        """Ask the servers for what other processes have committed, if the visitor has written some of it. They are
-        asked once for a request."""
-        if self in request.zodb_asked:
-            return
-        request.zodb_asked += (self,)
+        """Ask the servers for what other processes have committed, if the visitor has written some of it that is
+        not here yet. What they do not know either is forgotten, so that they are asked once for a request."""
         for name, position in self.positions().items():
             if position < request.written.get(name, 0):
                 try:
