@@ -120,7 +120,7 @@ def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = 
                 databases.pop(options["database_name"], None)
             storage.close()
             raise
-        own(db)  # and not before: to make the root of a new database is no commit of a view
+        own(db)  # and not before: the view does not commit the root of a new database
         return db
 
     return patiently(open)

@@ -174,7 +174,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
     no transaction is created for them."""
 
     def __init__(self) -> None:
-        super().__init__(explicit=True)
+        self.explicit = True
         self._synchs = Synchronizers()
         self._txn: Any = None
         self.aware = False
