@@ -42,6 +42,8 @@ class RequestConnection(Connection):  # type: ignore[misc]
     Without one, an object would be loaded as it was before the last commit, and stay so for the next request.
     """
 
+    transaction_manager: Any
+
     def setstate(self, obj: Any) -> None:
         self._need_transaction()
         super().setstate(obj)
