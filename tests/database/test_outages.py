@@ -88,6 +88,7 @@ def test_connections_are_counted_while_other_threads_open_some(need_packages: An
 
     class Record:
         dbapi_connection = fairy_ref = None
+        record_info: dict[str, Any] = {}  # noqa: RUF012
 
     def open_one() -> None:
         kept.append(Record())

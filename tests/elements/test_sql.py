@@ -93,9 +93,6 @@ def url(tmp_path: Path) -> Iterator[str]:
     for one in used:
         pool: Any = one.engine.pool
         assert pool.checkedout() == 0, "no connection is missing from the pool"
-        for manager in one.managers:
-            assert manager._txn is None
-            assert not any(bound.session.in_transaction() for bound in manager.kept.values())
 
 
 def site(url: str, view: View, **options: Any) -> Pipeline:
@@ -230,19 +227,18 @@ def test_nothing_that_is_written_is_dropped(url: str, statement: Callable[[Sessi
 
 def test_a_request_that_asks_nothing_opens_nothing(url: str) -> None:
     assert ask(site(url, lambda request, response: None)).status_int == 200
-    assert list(database(url).managers) == []
+    assert database(url).bounds == set()
     pool: Any = database(url).engine.pool
     assert pool.checkedin() == 0
 
 
-def test_each_request_has_a_session_of_its_own(url: str) -> None:
-    """The manager is used again."""
+def test_each_request_has_a_session_and_a_manager_of_its_own(url: str) -> None:
     seen = []
     app = site(url, lambda request, response: seen.append((request.sql, request.tm)))
     ask(app)
     ask(app)
     assert seen[0][0] is not seen[1][0]
-    assert seen[0][1] is seen[1][1]
+    assert seen[0][1] is not seen[1][1]
     assert database(url).bounds == set()
 
 
@@ -371,7 +367,7 @@ def test_r13_a_request_that_has_ended_opens_nothing(url: str, name: str, body: s
     for _ in range(2):
         with pytest.raises(RuntimeError, match=rf"request\.{name} is first used after the end of the request"):
             getattr(kept[0], name)
-    assert database(url).in_use == set()
+    assert database(url).bounds == set()
 
 
 def test_a_rollback_without_a_use_is_a_success(url: str) -> None:
@@ -410,7 +406,7 @@ def test_r5_an_error_of_the_last_rollback_leaves_nothing_in_use(
     finally:
         logging.disable(logging.NOTSET)
     one = database(url)
-    assert (one.in_use, one.bounds, one.usage().used) == (set(), set(), 0)
+    assert (one.bounds, one.usage().used) == (set(), 0)
     assert ask(site(url, add)).status_int == 200
 
 
@@ -728,7 +724,7 @@ def test_r5_a_stream_gives_the_connection_back(
         next(body, None)
     body.close()
     assert pool.checkedout() == 0
-    assert len(database(url).managers) == 1
+    assert database(url).bounds == set()
 
 
 def test_a_body_in_memory_has_given_everything_back_before_it_is_sent(url: str) -> None:
@@ -1351,7 +1347,7 @@ def test_a_process_does_not_use_what_its_parent_has_open(url: str) -> None:
         status = 1
         try:
             own = database(url).engine.pool
-            if own is not before and not database(url).managers and ask(app).status_int == 200:
+            if own is not before and not database(url).bounds and ask(app).status_int == 200:
                 status = 0
         finally:
             os._exit(status)
@@ -1369,9 +1365,8 @@ def test_control_close_is_forgotten(url: str, monkeypatch: pytest.MonkeyPatch) -
         patch.setattr(Bound, "afterCompletion", lambda bound, transaction: None)
         with pytest.raises(AssertionError):
             test_r5_a_stream_gives_the_connection_back(url, lazily, 1)
-    for manager in database(url).managers:
-        for bound in list(manager.kept.values()):
-            bound.leave()
+    for bound in list(database(url).bounds):
+        bound.leave()
 
 
 def test_control_only_the_unit_of_work_is_committed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

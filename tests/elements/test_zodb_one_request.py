@@ -537,7 +537,9 @@ def test_connections_of_other_databases_and_of_other_classes(tmp_path: Path) -> 
     assert isinstance(connection, Own) and isinstance(connection, RequestConnection)
     with pytest.raises(NoTransaction, match="R13"):
         root["thing"] = None
-    assert type(given.open()) is Own, "what the application opens is its own"
+    with given.transaction() as of_application:
+        assert isinstance(of_application, Own), "what the application opens is its own, and needs no request"
+        of_application.root()["thing"] = None
     close_all()
     given.close()
 

@@ -76,6 +76,29 @@ def test_each_connection_to_mariadb_is_prepared_alike(mariadb: MariaDB, new_name
     assert len({after - before for before, after in pairwise(asked)}) == 1
 
 
+@pytest.mark.parametrize("keep_history", ["true", "false"])
+def test_tables_that_a_killed_process_has_left_unfinished(
+    mariadb: MariaDB, new_name: Callable[[], str], keep_history: str
+) -> None:
+    """It was killed behind any of its statements. None of the tables is dropped."""
+    name = new_name()
+    mariadb.create(name)
+    uri = mariadb.uri(name, options=f"keep_history={keep_history}")
+    put_and_get(uri)
+    of_it = f"table_schema = '{name}' AND table_type = 'BASE TABLE'"
+    tables = mariadb.ask(f"SELECT table_name FROM information_schema.tables WHERE {of_it}").split()
+    assert "commit_row_lock" in tables
+    first = ["commit_row_lock", *(table for table in tables if table != "commit_row_lock")]
+    for left in range(1, len(first) + 1):
+        dropped = "DROP VIEW IF EXISTS current_object_state;"
+        dropped += "".join(f"DROP TABLE `{table}`;" for table in first[left:])
+        emptied = "".join(f"DELETE FROM `{table}`;" for table in first[:left])
+        mariadb.ask(f"SET foreign_key_checks = 0; {dropped} {emptied} CREATE OR REPLACE TABLE own (i int)", name)
+        put_and_get(uri)
+        assert mariadb.ask("SELECT COUNT(*) FROM commit_row_lock", name) == "1"
+        assert mariadb.ask("SHOW TABLES LIKE 'own'", name) == "own"
+
+
 def test_zeo(zeo: ZEO) -> None:
     put_and_get(zeo.uri())
 

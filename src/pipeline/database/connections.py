@@ -42,6 +42,8 @@ class RequestConnection(Connection):  # type: ignore[misc]
     Without one, an object would be loaded as it was before the last commit, and stay so for the next request.
     """
 
+    transaction_manager: Any
+
     def setstate(self, obj: Any) -> None:
         self._need_transaction()
         super().setstate(obj)
@@ -72,6 +74,8 @@ class RequestConnection(Connection):  # type: ignore[misc]
 
     def _need_transaction(self) -> None:
         tm = self.transaction_manager
+        if tm is None and self.opened:  # see left_open
+            raise ConnectionStateError("a view has left this connection open, and its request has ended (R13)")
         if isinstance(tm, Manager) and tm._txn is None and not tm.deferred:
             tm.get()  # begins one that only reads, or raises
 
@@ -106,14 +110,13 @@ class RequestConnection(Connection):  # type: ignore[misc]
             raise ConnectionStateError("the element zodb closes the connection of a request; a view must not")
         super().close(primary)
 
+    def left_open(self) -> None:
+        """Have every later use raise: a view has opened the connection and not closed it, and the manager is going
+        to be that of another request (R13)."""
+        self.transaction_manager = None
+
     def _is_kept(self) -> bool:
         return self in getattr(self.transaction_manager, "kept", ())
-
-
-class RequestDB(DB):  # type: ignore[misc]
-    """A database whose connections are those of requests."""
-
-    klass = RequestConnection
 
 
 @contextmanager
@@ -130,11 +133,9 @@ def writing() -> Iterator[None]:
 
 def keep(connection: Any, tm: Manager) -> None:
     """Keep a connection with its manager, from one request to the next."""
-    kind = type(connection)
-    if not issubclass(kind, RequestConnection):  # of a database that the application has opened
-        connection.__class__ = of_requests(kind)
-        if all(getattr(kind, name) is getattr(Connection, name) for name in SYNCHRONIZING):
-            tm.ignore(type(connection))
+    connection.__class__ = kind = of_requests(type(connection))
+    if all(getattr(kind, name) is getattr(Connection, name) for name in SYNCHRONIZING):
+        tm.ignore(kind)
     if not hasattr(connection._storage, "afterCompletion"):  # ZODB would look in vain after each request: 4 %
         connection._storage.afterCompletion = bool
     tm.kept[connection] = connection
@@ -146,10 +147,17 @@ SYNCHRONIZING = ("newTransaction", "beforeCompletion", "afterCompletion")
 
 def _of_requests(kind: type) -> type:
     """Return the class of connections of a kind that are used only in a transaction."""
-    return type(kind.__name__, (RequestConnection, kind), {})
+    return kind if issubclass(kind, RequestConnection) else type(kind.__name__, (RequestConnection, kind), {})
 
 
 of_requests: Callable[[Any], type] = cache(_of_requests)
+
+
+def own(db: DB) -> None:
+    """Have all connections of a database be those of requests: what a view commits by one of its own is noted."""
+    db.klass = of_requests(db.klass)
+    for connection in db.pool:
+        connection.__class__ = of_requests(type(connection))
 
 
 def leave_to_parent(connection: Any) -> None:

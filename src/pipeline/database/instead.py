@@ -25,11 +25,6 @@ def storage(uri: str, open: Callable[[], Any]) -> Any:
     return open() if _copy is None else _copy(uri, open)
 
 
-def is_copied() -> bool:
-    """Return whether copies stand for the databases."""
-    return _copy is not None
-
-
 @contextmanager
 def of_databases(copy: Copy) -> Iterator[None]:
     """Have this process use copies. Its databases are closed at the beginning and at the end, so that the next

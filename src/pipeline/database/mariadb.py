@@ -41,8 +41,7 @@ def nodes_of(cursor: Any) -> int:
 
 class ConnectionManager(MySQLdbConnectionManager):  # type: ignore[misc]
     """Has each transaction on Galera see what other nodes have acknowledged. A node that was stopped is behind for
-    a moment when it goes on. What is read then stays in the cache of the process, and tables that seem to be
-    unfinished are dropped on all nodes."""
+    a moment when it goes on. What is read then stays in the cache of the process."""
 
     def open(self, *arguments: Any, **options: Any) -> tuple[Any, Any]:
         connection, cursor = super().open(*arguments, **options)
@@ -72,8 +71,8 @@ class SchemaInstaller(MySQLSchemaInstaller):  # type: ignore[misc]
     def _prepare_with_connection(self, conn: Any, cursor: Any) -> None:
         """Make the tables. One process does it while the others wait.
 
-        MariaDB commits each CREATE TABLE by itself, so a process that is killed leaves some of the tables. They are
-        made again if nothing is stored in them.
+        MariaDB commits each CREATE TABLE by itself, so a process that is killed leaves some of the tables. The rest
+        is made, and the row that a commit locks, without which two would commit at once.
         """
         cursor.execute("SELECT GET_LOCK(CONCAT('relstorage schema ', DATABASE()), %s)", (LONGEST_CREATION,))
         if list(cursor.fetchall()) != [(1,)]:  # PyMySQL returns a tuple
@@ -81,29 +80,14 @@ class SchemaInstaller(MySQLSchemaInstaller):  # type: ignore[misc]
         try:
             if nodes_of(cursor) > 1:
                 log.warning("the database of RelStorage: %s. %s", *ON_GALERA)
-            self._drop_unfinished(cursor)
             super()._prepare_with_connection(conn, cursor)
+            cursor.execute("SELECT 1 FROM commit_row_lock")
+            if not cursor.fetchall():
+                self._init_after_create(cursor)
             conn.commit()
         finally:
             cursor.execute("SELECT RELEASE_LOCK(CONCAT('relstorage schema ', DATABASE()))")
             cursor.fetchall()
-
-    def _drop_unfinished(self, cursor: Any) -> None:
-        """Drop the tables that another process has begun to make and has not finished.
-
-        The last step puts a row in ``commit_row_lock``.
-        """
-        existing = {name.lower() for name in self.list_tables(cursor)}.intersection(self.all_tables)
-        for table in ("commit_row_lock", "object_state"):
-            if table in existing:
-                cursor.execute(f"SELECT 1 FROM {table} LIMIT 1")
-                if cursor.fetchall():
-                    return
-        if existing:
-            log.warning("the tables %s were not finished, and are made again", ", ".join(sorted(existing)))
-            cursor.execute("SET SESSION foreign_key_checks = 0")
-            cursor.execute("DROP TABLE " + ", ".join(f"`{name}`" for name in sorted(existing)))
-            cursor.execute("SET SESSION foreign_key_checks = 1")
 
 
 class MariaDBAdapter(MySQLAdapter):  # type: ignore[misc]

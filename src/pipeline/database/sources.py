@@ -12,6 +12,7 @@ from zc.lockfile import LockError
 from ZODB.DB import DB
 
 from pipeline.database import forks, instead
+from pipeline.database.connections import own
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri, without_secrets
 from pipeline.database.storages import DAMAGES, open_database, storage_of, watch_files
@@ -117,6 +118,8 @@ class Given:
         watch_files(db.storage)
         for connection in db.pool:  # one that has committed, such as the root, has kept the method
             vars(connection._normal_storage).pop("tpc_vote", None)
+        for one in db.databases.values():
+            own(one)
 
     def open(self, databases: dict[str, DB]) -> DB:
         if os.getpid() != self.process:
@@ -124,10 +127,10 @@ class Given:
                 f"process {self.process}, from which this one was forked, has opened it (R12); load the "
                 f"application after the fork"
             )
-        if instead.is_copied():
-            storage = instead.storage(f"given:{self.name}", lambda: self.db.storage)
-            return open_database(lambda: storage, databases, database_name=self.name)
-        return self.db
+        storage = instead.storage(f"given:{self.name}", lambda: self.db.storage)
+        if storage is self.db.storage:
+            return self.db
+        return open_database(lambda: storage, databases, database_name=self.name)
 
     def describe(self, error: Exception) -> tuple[Exception, str, bool]:
         """Return why the database cannot be used, what is the matter with it, and that it is not damaged."""

@@ -1,4 +1,4 @@
-"""The SQL databases of this process: the engine of each, and its idle transaction managers.
+"""The SQL databases of this process: the engine of each, and the sessions that requests use.
 
 The element ``sql`` opens one by its URL and settings. A process has one for each.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -24,7 +23,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 from sqlalchemy.util.queue import Empty
-from transaction import TransactionManager
 
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
@@ -37,6 +35,7 @@ from pipeline.database.sql_sessions import (
     CALLED,
     CLOSE_AT_END,
     END_READING_BY,
+    READ,
     Bound,
     RequestConnection,
     commit,
@@ -45,7 +44,7 @@ from pipeline.database.sql_sessions import (
     watch_statement,
 )
 from pipeline.database.statements import CHANGES, COMPUTING, READS
-from pipeline.database.transactions import DatabaseRequest, Manager, begin, manager_here
+from pipeline.database.transactions import manager_here, note_own_commit
 from pipeline.database.written import short_name
 from pipeline.interfaces import CommitUncertain, ConfigurationError, Unavailable
 
@@ -58,7 +57,7 @@ KNOWN_FOR = 60.0
 
 
 class Database:
-    """The database of one URL in this process: its engine, and idle transaction managers with their sessions."""
+    """The database of one URL in this process: its engine, and the sessions that requests use."""
 
     def __init__(
         self, url: str, twophase: bool, settings: dict[str, Any], time_limits: dict[str, float | None]
@@ -111,8 +110,6 @@ class Database:
         meanwhile = "requests wait for those that are open, or are answered 503"
         self.refusals = Outage(f"one more connection to the database {self.shown}", meanwhile)
         self.writes = Outage(f"the database {self.shown}", "requests that only read are answered")
-        self.managers: deque[Manager] = deque()
-        self.in_use: set[Manager] = set()
         self.bounds: set[Bound] = set()
         """The sessions that requests use."""
         self.functions: dict[str, bool] = {}
@@ -130,7 +127,7 @@ class Database:
         """Return how full the pool of the engine is."""
         pool = self.engine.pool
         if not isinstance(pool, QueuePool):  # it keeps no connections, or one for each thread
-            return pools.Usage(self.shown, len(self.in_use), 0, None)
+            return pools.Usage(self.shown, len(self.bounds), 0, None)
         limit = None if pool._max_overflow < 0 else pool.size() + pool._max_overflow
         return pools.Usage(self.shown, pool.checkedout(), pool.checkedin(), limit)
 
@@ -200,17 +197,21 @@ class Database:
             execute(connection, *self.at_connect)
             connection.commit()  # otherwise PostgreSQL undoes the settings with the first rollback
         self.leaves(connection, UNSEEN)
+        record.record_info.pop(READ, None)  # SQLAlchemy has asked the first one for the server
 
     def on_checkin(self, connection: Any, record: Any) -> None:
         """Return a connection to the state in which the next request takes it, or close it."""
         bound = record.info.pop(BOUND, None)
         if bound is not None and bound.changed:
             bound.note_end(connection)
-        elif bound is None and self.tells and (tm := manager_here()) is not None and self in tm.kept:
-            tm.kept[self].note_end(connection)  # the view may have committed
+        is_own = bound is None and self.replica is None  # a view has asked the engine for it
+        if not record.record_info.pop(READ, False) and is_own and connection is not None:
+            note_own_commit("unknown")  # by COMMIT in a statement, or by the driver
+            if self.tells and (tm := manager_here()) is not None and self in tm.kept:
+                tm.kept[self].note_end(connection)
         end_reading = record.info.pop(END_READING_BY, None)
         called = record.info.pop(CALLED, UNSEEN)
-        is_unseen = bound is None and self.is_pooled and self.replica is None  # a view has asked the engine for it
+        is_unseen = is_own and self.is_pooled
         if record.info.pop(CLOSE_AT_END, is_unseen) or (connection and self.leaves(connection, called)):
             record.invalidate()
         elif end_reading is not None and connection is not None:
@@ -249,34 +250,9 @@ class Database:
                 if words is not None and (id in found or id.encode() in found):
                     connection.exec_driver_sql(words.alone)
                     connection.rollback_prepared(id, recover=True)
-                    connection.invalidate()
+                connection.invalidate()
         except Exception:
             log.warning("the transaction '%s' may be prepared, and hold its locks: roll it back", id, exc_info=True)
-
-    def open_tm(self, request: DatabaseRequest) -> TransactionManager:
-        """Take a transaction manager, for a pipeline without ``zodb``."""
-        forks.check()
-        try:
-            tm = self.managers.pop()
-        except IndexError:
-            tm = Manager()
-        self.in_use.add(tm)
-
-        def give_back() -> None:
-            try:
-                tm.leave()
-            except BaseException:
-                tm.must_discard = True
-                tm.leave()  # the rest of it
-                raise
-            finally:
-                self.in_use.discard(tm)
-            if not tm.must_discard:
-                self.managers.append(tm)
-
-        request.on_close(give_back, last=True)
-        begin(request, tm)
-        return tm
 
     def open_session(self, request: Any) -> Session:
         """Open the session of a request, or return the one that its transaction manager has already."""
@@ -286,8 +262,9 @@ class Database:
         if bound is None:
             if self.outage.since is not None and not self.has_connections(idle=True):
                 self.outage.check()
-                with self.engine.connect():  # raises Unavailable again, or ends the outage
-                    self.outage.end()
+                with self.engine.connect() as connection:  # raises Unavailable again, or ends the outage
+                    connection.invalidate()
+                self.outage.end()
             bound = tm.kept[self] = Bound(self, tm, self)
             if self.tells:
                 bound.positions = vars(request).setdefault("_sql_positions", {})
@@ -385,7 +362,7 @@ class Database:
 
     def leave_to_parent(self) -> None:
         """Leave alone the connections of a parent process (R12). Have every use of them raise here (R13)."""
-        forks.keep(self.engine.pool, list(self.managers))
+        forks.keep(self.engine.pool)
         if self.replica is not None:
             self.replica.forget()
         for bound in self.bounds:
@@ -400,11 +377,6 @@ class Database:
                     log.debug("a connection of the parent process is not cut off", exc_info=True)
         self.bounds.clear()
         self.records.clear()
-        for tm in self.in_use:
-            forks.keep(tm, tm._txn)
-            tm.disown()
-        self.in_use.clear()
-        self.managers.clear()
         self.engine.dispose(close=False)
         self.forget_outages()
 

@@ -144,7 +144,7 @@ def leave_transactions_to_us(connection: Any, record: object) -> None:
 
 def begin_in_sqlite(connection: Any) -> None:
     """Begin a transaction, on the driver's connection: by SQLAlchemy it takes ten times as long."""
-    connection.driver_connection.execute("BEGIN")
+    connection.dbapi_connection.execute("BEGIN")
 
 
 def execute(connection: Any, *statements: str) -> list[Any]:

@@ -45,6 +45,9 @@ BOUND = "pipeline.sql.bound"
 """The key of the ``Bound`` that has a connection, until the connection is given back."""
 END_READING_BY = "pipeline.sql.end_reading"
 """The key of the statement that lets the connection write again, when it is given back."""
+READ = "pipeline.sql.read"
+"""The key in the ``record_info`` of a connection that a view has taken from the engine: True as long as all that it
+has executed there, by SQLAlchemy, are plain reads."""
 WATCHED = "pipeline_watched"
 """The savepoint that shows, if it is gone, that the transaction was ended, and another begun."""
 
@@ -454,8 +457,9 @@ class Bound:
                 self.on_replica.close()
 
     def leave_to_parent(self) -> None:
-        """Have every use of the session, and of its connection, raise in this process (R13)."""
-        forks.keep(self, self.session, self.connection)
+        """Have every use of the session, of its connection and of its transaction raise in this process (R13)."""
+        forks.keep(self, self.session, self.connection, self.tm, self.tm._txn)
+        self.tm.disown()
         forks.seal(self.session, "the session of a request")
         if self.connection is not None:
             forks.seal(self.connection, "the connection of a request")
@@ -533,6 +537,9 @@ def watch_statement(dialect: Any, name: str, cursor: Any, statement: str, *argum
     context = arguments[-1]
     connection = getattr(context, "root_connection", None)
     if not isinstance(connection, RequestConnection):
+        info = None if connection is None else connection.connection.record_info
+        if info is not None:
+            info[READ] = info.get(READ, True) and statement_of(statement).is_plain_read
         return False
     if context.execution_options:
         refuse_autocommit_option(connection, context.execution_options)

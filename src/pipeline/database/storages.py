@@ -27,7 +27,7 @@ from ZODB.POSException import ConflictError
 from ZODB.utils import z64
 
 from pipeline.database import forks, instead
-from pipeline.database.connections import RequestDB
+from pipeline.database.connections import own
 from pipeline.database.places import is_at, make_directories, make_file
 from pipeline.interfaces import Unavailable
 from pipeline.options import resolve
@@ -114,12 +114,14 @@ def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = 
     def open() -> DB:
         storage = factory()
         try:
-            return RequestDB(storage, databases=databases, **options)
+            db = DB(storage, databases=databases, **options)
         except BaseException:
             if databases is not None:
                 databases.pop(options["database_name"], None)
             storage.close()
             raise
+        own(db)  # and not before: the view does not commit the root of a new database
+        return db
 
     return patiently(open)
 

@@ -174,7 +174,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
     no transaction is created for them."""
 
     def __init__(self) -> None:
-        super().__init__(explicit=True)
+        self.explicit = True
         self._synchs = Synchronizers()
         self._txn: Any = None
         self.aware = False
@@ -264,6 +264,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
         for one in self._synchs.as_weakref_list():
             if (synchronizer := one()) is not None and id(synchronizer) not in kept:
                 self._synchs.remove(synchronizer)
+                getattr(synchronizer, "left_open", bool)()
         self._find_aware()
 
     def ignore(self, kind: type) -> None:
@@ -493,10 +494,13 @@ def manager_here() -> Manager | None:
     return tm if isinstance(tm, Manager) else None
 
 
-def note_own_commit() -> None:
-    """Note that the view has committed beside the transaction of its request: it must not run again (R2a)."""
+def note_own_commit(outcome: str = "committed") -> None:
+    """Note that the view has committed beside the transaction of its request: it must not run again (R2a).
+
+    outcome  "unknown" if it may have done so
+    """
     if (tm := manager_here()) is not None:
-        tm.outcome = tm.outcome or "committed"
+        tm.outcome = tm.outcome or outcome
 
 
 def abort_quietly(tm: TransactionManager) -> None:

@@ -22,7 +22,7 @@ from ZODB.utils import u64, z64
 
 from pipeline.database import forks, pools
 from pipeline.database.changes import Changes, can_tell
-from pipeline.database.connections import RequestConnection, keep, leave_to_parent
+from pipeline.database.connections import keep, leave_to_parent
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri
 from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions, unhidden
@@ -37,16 +37,12 @@ log = logging.getLogger("pipeline.zodb")
 class PooledRequest(DatabaseRequest):
     """The attributes of a request that uses a pool."""
 
-    __unkept__: Any = tuple(
-        (name, lambda value: "") for name in ("zodb", "root", "zodb_pooled", "zodb_slot", "zodb_asked")
-    )
+    __unkept__: Any = tuple((name, lambda value: "") for name in ("zodb", "root", "zodb_pooled", "zodb_slot"))
     zodb_changes: Callable[[Any], Changes | None] | None = None
     """Given the request, returns what has changed in the database since this process has opened it, or None if it
     is not open or not connected. None if the storage cannot tell."""
     zodb_pooled: PooledConnection | None = None
     """The pooled connection with its transaction manager; None until the request uses it."""
-    zodb_asked: tuple[Pool, ...] = ()
-    """The pools that have asked their servers for what the visitor has written."""
     zodb_slot: Semaphore | None = None
     """The semaphore that the request releases at its end, if the connections are limited."""
 
@@ -64,7 +60,6 @@ class PooledConnection:
         self.epoch = pool.epoch
         self.since = 0.0
         self.tm = pool.manager()
-        self.tm.unaware = (RequestConnection,)
         self.tm.transient_checks.append(self._is_lost)
         self.connection = db.open(transaction_manager=self.tm)
         keep(self.connection, self.tm)
@@ -280,11 +275,8 @@ class Pool:
         return pooled
 
     def _catch_up(self, request: PooledRequest) -> None:
-        """Ask the servers for what other processes have committed, if the visitor has written some of it. They are
-        asked once for a request."""
-        if self in request.zodb_asked:
-            return
-        request.zodb_asked += (self,)
+        """Ask the servers for what other processes have committed, if the visitor has written some of it that is
+        not here yet. What they do not know either is forgotten, so that they are asked once for a request."""
         for name, position in self.positions().items():
             if position < request.written.get(name, 0):
                 try:
@@ -364,10 +356,10 @@ class Pool:
         for one in pooled:
             one.throw_away()
         for db in () if isinstance(self.main, Given) else databases:
-            for connection in list(db.pool):  # a view has opened it, and the request is gone
-                if isinstance(connection.transaction_manager, Manager):
-                    connection.transaction_manager = None
             try:
+                for connection in list(db.pool):  # a view has opened it, most likely in another thread
+                    connection.abort(None)
+                    connection.transaction_manager = None
                 db.close()
             except Exception:
                 log.exception("%s could not be closed properly", db.getName())

@@ -5,6 +5,7 @@ The session holds a connection only while a request uses it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -15,7 +16,7 @@ from pipeline.database.refused_values import answer_for
 from pipeline.database.replicas import Replicas
 from pipeline.database.sql_databases import database_of
 from pipeline.database.sql_jobs import InSql
-from pipeline.database.transactions import OFFERED, DatabaseRequest
+from pipeline.database.transactions import OFFERED, DatabaseRequest, Manager, open_tm
 from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import Facts, Handler
 from pipeline.jobs import JobRequest
@@ -138,4 +139,4 @@ def sql(
         replicas = Replicas(database, others, max_lag)
         open_session, open_primary = replicas.open_session, replicas.open_primary
     sessions = {"sql": open_session, "sql_primary": open_primary, "job_queue": lambda request: InSql(request.sql)}
-    return Offers(next, tm=database.open_tm, **sessions, answer_for=answer_for, **OFFERED)
+    return Offers(next, tm=partial(open_tm, Manager), **sessions, answer_for=answer_for, **OFFERED)
