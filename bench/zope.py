@@ -13,7 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 ASKED = {
-    "view": ("/f1/f2/f3/@@plain", 0.75),
+    "view": ("/f1/f2/f3/@@plain", 0.80),
     "method of an object": ("/f1/f2/note", 0.80),
     "resource": ("/++resource++style.css", 0.80),
     "404": ("/f1/f2/nothing", 0.85),
