@@ -4,7 +4,7 @@ A site may replace any method, in a subclass or by a patch. For each class it is
 which function stands behind a name. If its source is one that is known here, code that does the same in less time
 may take its place. Else it is called. A new version of Zope with other code takes the long way.
 
-Each gains less than 2 % of a page with a template and 17 links, and all of them 4 %. They stay for small answers,
+Each gains less than 2 % of a page with a template and 17 links, and all of them 3 %. They stay for small answers,
 whose limits are in ``bench/zope.py``. What each gains here is of a view without a template.
 """
 
@@ -25,7 +25,6 @@ from pipeline.response import OK
 KNOWN = frozenset(
     {
         "367a9c0b1f4408ad",  # sane_environment
-        "facdca5d3db4cdcd",  # HTTPRequest.processInputs
         "c8cd861dce10c384",  # HTTPRequest.get
         "0dd19cfed577114c",  # HTTPRequest.__getitem__
         "b5eb954b7d9f2c0e",  # WSGIResponse.finalize
@@ -86,21 +85,6 @@ def new_request(stdin: Any, environ: dict[str, Any], answer: Any) -> Any:
 
 
 HEADERS = ("finalize", "listHeaders", "_cookie_list", "setHeader", "setStatus")
-
-
-def process_inputs(zope: Any) -> None:
-    """Do what ``processInputs`` does: for a GET without a query it reads nothing, which gains 5 %."""
-    environ = zope.environ
-    if (
-        environ.get("REQUEST_METHOD") == "GET"
-        and not environ.get("QUERY_STRING")
-        and "HTTP_SOAPACTION" not in environ
-        and is_own(type(zope), "processInputs")
-    ):
-        environ["QUERY_STRING"] = ""
-        zope._file = zope._fs = None
-    else:
-        zope.processInputs()
 
 
 def finalize(answer: Any) -> Any:
