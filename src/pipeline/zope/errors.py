@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from AccessControl.SecurityManagement import noSecurityManager
 from zope.publisher.skinnable import setDefaultSkin
 from zope.security.management import newInteraction
 from ZPublisher import pubevents
@@ -30,7 +29,6 @@ def zope_errors(next: Handler) -> Handler:
     def zope_errors(request: ZopeRequest, response: Response) -> None:
         zope = request.zope
         try:
-            noSecurityManager()  # that of the request before, which subscribers and the log must not see (S21)
             setDefaultSkin(zope)
             newInteraction()
             tell(pubevents.PubStart, zope)

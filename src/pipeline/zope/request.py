@@ -7,6 +7,7 @@ from io import BytesIO, IOBase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import webob
+from AccessControl.SecurityManagement import noSecurityManager
 from transaction.interfaces import TransientError
 from zExceptions import HTTPException, Unauthorized, upgradeException
 from zope.globalrequest import clearRequest, setRequest
@@ -83,6 +84,7 @@ def zope_request(next: Handler) -> Offers:
         if request.call is not None:
             attempt(next, request, response)
             return
+        noSecurityManager()  # that of the request before, which subscribers and the log must not see (S21)
         tm = request.tm
         outer = take_thread(tm, "zope_request")
         try:
