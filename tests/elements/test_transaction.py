@@ -284,6 +284,25 @@ def test_hooks_before_and_after_the_commit() -> None:
     assert seen == ["before", True]
 
 
+@pytest.mark.parametrize("joins", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_hooks_of_an_abort_wait_for_one(joins: bool, fails: bool) -> None:
+    """A file that an abort removes stays if the request succeeds, also if nothing else has joined."""
+    seen: list[str] = []
+    site = Site(errors())
+
+    def view(request: Request, response: Response) -> None:
+        if joins:
+            site.join(request)
+        request.tm.get().addBeforeAbortHook(seen.append, ("before",))
+        request.tm.get().addAfterAbortHook(seen.append, ("after",))
+        if fails:
+            raise Oops
+
+    assert ask(site.app(view)).status_int == (500 if fails else 200)
+    assert seen == (["before", "after"] if fails else [])
+
+
 def test_a_hook_that_fails_before_the_commit_aborts() -> None:
     site = Site(errors())
 

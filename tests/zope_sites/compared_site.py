@@ -19,6 +19,7 @@ from OFS.SimpleItem import SimpleItem
 from Products.Five.browser import BrowserView
 from Products.PageTemplates.ZopePageTemplate import ZopePageTemplate
 from Products.SiteAccess.VirtualHostMonster import VirtualHostMonster
+from webob.exc import HTTPTooManyRequests
 from zExceptions import BadRequest, Forbidden, Redirect, Unauthorized
 from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
@@ -346,12 +347,53 @@ class Error(View):
         return str(self.context.no_such_name)
 
 
+class TooMany(HTTPTooManyRequests):
+    """An HTTP exception of webob that Zope does not know."""
+
+
+class WriteAndLimit(Write):
+    def answer(self) -> str:
+        super().answer()
+        raise TooMany("too many")
+
+
+class Hooks(View):
+    """Has the hooks of its transaction noted."""
+
+    called: list[str] = []  # noqa: RUF012
+
+    def answer(self) -> str:
+        txn = transaction.get()
+        txn.addBeforeCommitHook(self.called.append, ("before the commit",))
+        return self.with_hooks_of_abort()
+
+    def with_hooks_of_abort(self) -> str:
+        transaction.get().addBeforeAbortHook(self.called.append, ("before the abort",))
+        transaction.get().addAfterAbortHook(self.called.append, ("after the abort",))
+        if self.request.form.get("fail"):
+            raise BadRequest("refused")
+        return "done"
+
+
+class HooksOfAbort(Hooks):
+    def answer(self) -> str:
+        return self.with_hooks_of_abort()
+
+
+class DebugInfo(View):
+    """Shows how much the connection has been told of its requests."""
+
+    def answer(self) -> str:
+        return str(len(self.context._p_jar.getDebugInfo()))
+
+
 PUBLIC = {
     "plain": Plain, "text": Text, "form": Form, "cookies": Cookies, "write": Write, "write_and_fail": WriteAndFail,
     "write_and_refuse": WriteAndRefuse, "write_404": WriteAndSetStatus, "doom": Doom, "commit": CommitItself,
     "again": Again, "refuse": Refuse, "forbid": Forbid, "go_on": GoOn, "go_away": GoAway, "fail": Fail,
     "nothing": Nothing, "bytes": Bytes, "written": Written, "opened": Opened, "streamed": Streamed, "who": Who,
-    "where": Where, "clone": Clone, "error": Error, "part": Part,
+    "where": Where, "clone": Clone, "error": Error, "part": Part, "write_and_limit": WriteAndLimit, "hooks": Hooks,
+    "hooks_of_abort": HooksOfAbort, "debug_info": DebugInfo,
 }  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def test_a_copy_is_a_short_request_too() -> None:
     assert type(request(short.ShortRequest, {}).clone()) is short.ShortRequest
 
 
-@pytest.mark.parametrize("name", ["get", "__getitem__", "setServerURL"])
+@pytest.mark.parametrize("name", ["get", "__getitem__"])
 def test_a_patched_request_has_its_own_code_called(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {"SERVER_NAME": "localhost", "SERVER_PORT": "80", "SERVER_PROTOCOL": "HTTP/1.1"}
     assert type(short.new_request(BytesIO(), environ, WSGIResponse())) is short.ShortRequest

@@ -77,6 +77,8 @@ GETS = {
     "a raised redirect": f"{NOTE}/raised",
     "an error": f"{NOTE}/fails",
     "nothing was written by it": f"{NOTE}/shown",
+    "a redirect of WebOb": f"{NOTE}/webob",
+    "nothing was written by that": f"{NOTE}/shown",
     "a raised NotFound": f"{NOTE}/missing",
     "a raised Unauthorized": f"{NOTE}/refused",
     "a write": f"{NOTE}/count",

@@ -9,6 +9,7 @@ import grokcore.rest
 import grokcore.xmlrpc
 import transaction
 import zope.publisher.interfaces
+from webob.exc import HTTPFound
 from ZODB.DB import DB
 from ZODB.interfaces import IDatabase
 from ZODB.MappingStorage import MappingStorage
@@ -231,6 +232,16 @@ class Fails(Base):
     def answer(self) -> str:
         self.context.count += 1
         raise RuntimeError("It failed.")
+
+
+class OfWebOb(Base):
+    """Raises a redirect that is an error to Zope."""
+
+    grok.name("webob")
+
+    def answer(self) -> str:
+        self.context.count += 1
+        raise HTTPFound(location="/")
 
 
 class Loses(Base):

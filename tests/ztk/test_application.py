@@ -11,6 +11,7 @@ import transaction
 import zope.component
 from grokcore.view.publication import GrokBrowserPublication
 from ZODB.DB import DB
+from ZODB.MappingStorage import MappingStorage
 from zope.app.publication.browser import BrowserPublication
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
 from zope.app.wsgi.interfaces import IWSGIApplication
@@ -229,6 +230,29 @@ def test_close_callbacks_run_once_at_the_end_of_a_request(db: DB, monkeypatch: p
     for number in range(3):
         assert ask(app, "GET", "/folder/note/index").text == f"{number}"
     assert called == ["closed"] * 3
+
+
+def test_the_connection_of_a_mounted_database_is_told_of_the_end_of_a_request(
+    db: DB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+    told: list[Any] = []
+    mounted = DB(MappingStorage(), database_name="mounted", databases=db.databases)
+
+    def answer(self: Any) -> str:
+        connection = self.context._p_jar.get_connection("mounted")
+        told.append(connection.getDebugInfo())
+        connection.setDebugInfo(self.request)
+        connection.onCloseCallback(lambda: called.append("closed"))
+        return ""
+
+    monkeypatch.setattr(Index, "answer", answer)
+    app = WSGIPublisherApplication(db)
+    for _ in range(3):
+        ask(app, "GET", "/folder/note/index")
+    assert called == ["closed"] * 3
+    assert told == [()] * 3
+    mounted.close()
 
 
 def test_what_is_registered_later_counts_at_once(db: DB) -> None:

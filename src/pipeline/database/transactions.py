@@ -433,7 +433,7 @@ def end_unchanged(tm: TransactionManager) -> bool:
         return True
     if transaction._resources or transaction._before_commit or transaction._after_commit:
         return False
-    if getattr(tm, "aware", True):
+    if transaction._before_abort or transaction._after_abort or getattr(tm, "aware", True):
         return False
     transaction.abort()
     return True

@@ -101,14 +101,14 @@ def give_back_thread(tm: Any, outer: Any) -> None:
     threads.manager = outer
 
 
-def call_close_callbacks(connection: Any) -> None:
-    """Call what the site has registered by ``Connection.onCloseCallback``: the connection itself stays open."""
-    callbacks = getattr(connection, "_Connection__onCloseCallbacks", None)
-    if not callbacks:
-        return
-    connection._Connection__onCloseCallbacks = None
-    for callback in callbacks:
-        try:
-            callback()
-        except Exception:
-            log.exception("%r failed at the end of a request", callback)
+def end_use(connection: Any) -> None:
+    """Do what ``Connection.close`` does for a site, when a request ends and its connection stays open: call what
+    was registered by ``onCloseCallback``, and drop what ``setDebugInfo`` was given, such as the request itself."""
+    for one in getattr(connection, "connections", {}).values():  # those of mounted databases, too
+        one._debug_info = ()
+        callbacks, one._Connection__onCloseCallbacks = one._Connection__onCloseCallbacks, None
+        for callback in callbacks or ():
+            try:
+                callback()
+            except Exception:
+                log.exception("%r failed at the end of a request", callback)

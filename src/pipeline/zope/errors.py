@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from zope.publisher.skinnable import setDefaultSkin
 from zope.security.management import newInteraction
 from ZPublisher import pubevents
 
@@ -10,7 +11,6 @@ from pipeline.interfaces import Handler
 from pipeline.response import Response
 from pipeline.toolkit.events import tell
 from pipeline.zope.request import ZopeRequest, fail
-from pipeline.zope.short import put_default_skin
 
 
 @element(
@@ -29,7 +29,7 @@ def zope_errors(next: Handler) -> Handler:
     def zope_errors(request: ZopeRequest, response: Response) -> None:
         zope = request.zope
         try:
-            put_default_skin(zope)
+            setDefaultSkin(zope)
             newInteraction()
             tell(pubevents.PubStart, zope)
             next(request, response)
@@ -37,7 +37,7 @@ def zope_errors(next: Handler) -> Handler:
             if request.zope_watcher is not None:
                 request.zope_watcher.published()
         except Exception as error:
-            failure = request.failure = fail(request, error)
+            failure = fail(request, error)
         else:
             return
         raise failure.exc_info[1]  # so that the transaction is aborted

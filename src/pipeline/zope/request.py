@@ -7,6 +7,7 @@ from io import BytesIO, IOBase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import webob
+from AccessControl.SecurityManagement import noSecurityManager
 from transaction.interfaces import TransientError
 from zExceptions import HTTPException, Unauthorized, upgradeException
 from zope.globalrequest import clearRequest, setRequest
@@ -23,7 +24,7 @@ from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.response import Response
 from pipeline.toolkit.events import tell
-from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
+from pipeline.toolkit.manager import ImplicitManager, end_use, give_back_thread, take_thread
 from pipeline.toolkit.requests import WalkedRequest, hide_pipeline, put, walk_of
 from pipeline.zope import short
 
@@ -83,13 +84,18 @@ def zope_request(next: Handler) -> Offers:
         if request.call is not None:
             attempt(next, request, response)
             return
+        noSecurityManager()  # that of the request before, which subscribers and the log must not see (S21)
         tm = request.tm
         outer = take_thread(tm, "zope_request")
         try:
             attempt(next, request, response)
+        except HTTPException as error:
+            if isinstance(error, TransientError):
+                raise
+            put_exception(request, response, error)
         finally:
             pooled = getattr(request, "zodb_pooled", None)  # also if only the root was used
-            call_close_callbacks(pooled and pooled.connection)
+            end_use(pooled and pooled.connection)
             give_back_thread(tm, outer)
 
     return Offers(zope_request, tm=partial(open_tm, ImplicitManager), **OFFERED)
@@ -107,10 +113,13 @@ def attempt(next: Handler, request: ZopeRequest, response: Response) -> None:
         failure: Failure | None = None
         try:
             next(request, response)
-        except Exception as error:
-            failure = request.failure or fail(request, error)  # a commit has failed
-        else:
             tell(pubevents.PubSuccess, zope)
+        except Exception as error:
+            failure = request.failure
+            if failure is None:  # a commit, or a subscriber of PubSuccess, has failed
+                failure = fail(request, error)
+            elif error is not failure.exc_info[1]:  # a subscriber of PubBeforeAbort has failed
+                raise
         if failure is not None and not failure.is_thrown:
             tell(pubevents.PubFailure, zope, failure.exc_info, failure.again)
         if failure is not None and failure.again and request.call is not None:
@@ -121,12 +130,9 @@ def attempt(next: Handler, request: ZopeRequest, response: Response) -> None:
         zope.close()
         clearRequest()
     try:
-        if failure is None or not failure.is_raised:
-            put_answer(request, response)
-        elif failure.again or failure.is_thrown or request.call is not None:
+        if failure is not None and failure.is_raised:
             raise failure.exc_info[1]
-        else:
-            put_exception(request, response, failure.exc_info[1])
+        put_answer(request, response)
     finally:
         del failure  # its traceback refers to this frame
 
@@ -157,7 +163,7 @@ def set_server(answer: Any, environ: dict[str, Any]) -> None:
     answer._server_version = environ.get("SERVER_SOFTWARE")
 
 
-def fail(request: Any, error: Exception) -> Failure:
+def fail(request: Any, error: Exception) -> Any:
     """Do what ``transaction_pubevents`` does with an exception, up to the abort."""
     zope, answer = request.zope, request.zope_response
     again = may_try_again(request, error)
@@ -166,13 +172,16 @@ def fail(request: Any, error: Exception) -> Failure:
     exc_info = (exc_type, exc, exc.__traceback__)
     if request.zope_watcher is not None:
         request.zope_watcher.failed(exc)
-    if zope.environ.get("x-wsgiorg.throw_errors", False):
+    request.commit_on_error = False
+    request._stands_for_error = True  # also if the exception is one of webob, which could be an answer
+    if not again:
         request.attempts_left = 0
-        return Failure(exc_info, False, True, True)
+    if zope.environ.get("x-wsgiorg.throw_errors", False):
+        request.failure = Failure(exc_info, again, True, True)
+        return request.failure
     unauthorized = isinstance(exc, Unauthorized)
     made = False
     if not again:
-        request.attempts_left = 0
         try:
             made = WSGIPublisher._exc_view_created_response(exc, zope, answer)
         except Exception:
@@ -181,9 +190,10 @@ def fail(request: Any, error: Exception) -> Failure:
             exc.setRealm(answer.realm)
             answer._unauthorized()
             answer.setStatus(exc.getStatus())
-    tell(pubevents.PubBeforeAbort, zope, exc_info, again)
     shown = made and not getattr(answer, "debug_exceptions", False)
-    return Failure(exc_info, again, again or not (unauthorized or shown))
+    request.failure = Failure(exc_info, again, again or not (unauthorized or shown))
+    tell(pubevents.PubBeforeAbort, zope, exc_info, again)
+    return request.failure
 
 
 def may_try_again(request: Any, error: Exception) -> bool:
@@ -219,10 +229,8 @@ def put_answer(request: Any, response: Response) -> None:
         function()
 
 
-def put_exception(request: Any, response: Response, error: Exception) -> None:
-    """Answer with an HTTP exception as ``egg:Zope#httpexceptions`` does. Raise any other."""
-    if not isinstance(error, HTTPException):
-        raise error
+def put_exception(request: Any, response: Response, error: Any) -> None:
+    """Answer with an HTTP exception as ``egg:Zope#httpexceptions`` does."""
     status, headers, body = webob.Request(request.environ).call_application(error)
     put(response, status, headers, list(body))
 

@@ -12,7 +12,6 @@ from pipeline.interfaces import Handler
 from pipeline.response import Response
 from pipeline.toolkit.events import tell
 from pipeline.zope.request import ZopeRequest
-from pipeline.zope.short import process_inputs
 
 
 @element(
@@ -39,7 +38,7 @@ def zope_traverse(next: Handler, *, realm: str = "") -> Handler:
         try:
             names = zope.other
             names["PARENTS"] = [root]
-            process_inputs(zope)
+            zope.processInputs()
             answer = zope.response
             answer.debug_exceptions = WSGIPublisher._DEFAULT_DEBUG_EXCEPTIONS
             if WSGIPublisher._DEFAULT_DEBUG_MODE:

@@ -33,12 +33,16 @@ def ztk_authenticate(next: Handler) -> Handler:
 
     def ztk_authenticate(request: ZopeRequest, response: Response) -> None:
         zope = request.zope
-        zope.processInputs()
-        if "begin" in request.ways:
-            begin(request, zope)
-        else:
-            zope.publication.beforeTraversal(zope)
-        next(request, response)
+        try:
+            zope.processInputs()
+            if "begin" in request.ways:
+                begin(request, zope)
+            else:
+                zope.publication.beforeTraversal(zope)
+            next(request, response)
+        except Exception:
+            request._stands_for_error = True  # also if it is one of webob, which could be an answer
+            raise
 
     return ztk_authenticate
 

@@ -18,7 +18,7 @@ from pipeline.database.transactions import OFFERED, open_tm
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.response import Response
-from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
+from pipeline.toolkit.manager import ImplicitManager, end_use, give_back_thread, take_thread
 from pipeline.toolkit.requests import WalkedRequest, hide_pipeline, put, walk_of
 from pipeline.toolkit.site import loaded
 from pipeline.ztk.known import Ways, ways_of
@@ -104,7 +104,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
                 raise
             finally:
                 zope.close()
-                call_close_callbacks(zope.annotations.get(CONNECTION))
+                end_use(zope.annotations.get(CONNECTION))
         finally:
             give_back_thread(tm, outer)
 
