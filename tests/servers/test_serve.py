@@ -367,7 +367,7 @@ def test_what_cannot_be_served_is_one_line_with_the_remedy(ini: Path, tmp_path: 
     assert refused("none.ini", cwd=tmp_path).endswith("none.ini: No such file or directory\n")
     for wrong, said in (
         (["word"], "argument name=value: 'word' is not of the form name=value"),
-        (["--port", "99999"], "argument --port: 99999 is not a port: that is a number from 1 to 65535"),
+        (["--port", "99999"], "argument --port: '99999' is not a whole number from 1 to 65535"),
     ):
         done = subprocess.run([*COMMAND, ini, *wrong], capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"pipeline serve: error: {said}")

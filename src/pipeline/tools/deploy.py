@@ -36,7 +36,6 @@ from pipeline.loading.command_line import (
     refuse_several,
     split_name,
 )
-from pipeline.ranges import at_least
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -73,7 +72,6 @@ def site_of(options: argparse.Namespace) -> Site:
     prefix = options.prefix.rstrip("/")
     if (prefix and not prefix.startswith("/")) or "/../" in f"{prefix}/":
         raise ConfigurationError(f"--prefix {options.prefix}: a path begins with a slash, and has no '..'")
-    at_least(0, workers=options.workers, threads=options.threads, drain=options.drain)
     workers = options.workers or (1 if any(told.one_process for _, told in facts) else 2)
     refuse_several(workers, facts)
     directory = Path(options.directory).absolute()

@@ -109,23 +109,21 @@ def choose(options: argparse.Namespace) -> Choice:
         settings = {key: value for key, value in settings.items() if key not in ADDRESSES}
     settings |= given
 
-    def number(option: str, default: int) -> int:
+    def number(option: str, default: int, least: int, most: int) -> int:
         text = settings.pop(option, str(default))
-        if not text.isdecimal():
-            raise ConfigurationError(f"{path}, section [server:main]: {option} = {text} is not a whole number")
+        if not text.isdecimal() or not least <= int(text) <= most:
+            where = f"{path}, section [server:main]: {option} = {text}"
+            raise ConfigurationError(f"{where} is not a whole number from {least} to {most}")
         return int(text)
 
     choice = Choice(
         server=server,
         host=settings.pop("host", "127.0.0.1"),
-        port=number("port", 8080),
-        workers=number("workers", 1),
-        threads=number("threads", 8),
+        port=number("port", 8080, 0, 65535),
+        workers=number("workers", 1, 1, 1000),
+        threads=number("threads", 8, 1, 10000),
         settings=settings,
     )
-    if choice.workers < 1 or choice.threads < 1 or choice.port > 65535:
-        said = f"{path}: workers and threads are 1 or more, and a port is a number up to 65535"
-        raise ConfigurationError(said)
     if choice.server == "waitress" and choice.workers > 1:
         raise refusal("waitress is one process")
     return choice
