@@ -33,7 +33,9 @@ def test_a_number_that_a_command_cannot_use_is_refused(command: str, option: str
     assert (refused.value.code, f"argument {option}: " in said, odd in said) == (2, True, True), said
 
 
-@pytest.mark.parametrize(("command", "option"), [("serve", "--workers"), ("serve", "--threads"), ("top", "--every")])
+@pytest.mark.parametrize(
+    ("command", "option"), [("serve", "--workers"), ("serve", "--threads"), ("top", "--every"), ("work", "--every")]
+)
 def test_zero_is_refused_where_it_means_nothing(command: str, option: str, capsys: Any) -> None:
     with pytest.raises(SystemExit):
         main([command, f"{option}=0"])
@@ -49,4 +51,5 @@ def test_a_number_of_a_server_in_an_ini_is_refused(option: str, odd: str, tmp_pa
         f"[server:main]\nuse = egg:gunicorn#main\n{option} = {odd}\n"
     )
     assert main(["serve", str(ini)]) == 1
-    assert f"{ini}, section [server:main]: {option} = {odd} is not a whole number from " in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{ini}, section [server:main]: {option} = {odd} is not a whole number from " in said

@@ -101,14 +101,8 @@ TYPES: dict[str, Callable[[str], Any]] = {
 
 
 def parse_variables(words: Sequence[str]) -> dict[str, str]:
-    """Return the variables that ``name=value`` words give; ConfigurationError names the word that is not one."""
-    given = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise ConfigurationError(f"{word!r} is not of the form name=value")
-        given[name] = value
-    return given
+    """Return the variables that words ``name=value`` give."""
+    return dict(word.split("=", 1) for word in words)
 
 
 def split_name(ini: str) -> tuple[Path, str | None]:

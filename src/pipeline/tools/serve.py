@@ -112,8 +112,8 @@ def choose(options: argparse.Namespace) -> Choice:
     def number(option: str, default: int, least: int, most: int) -> int:
         text = settings.pop(option, str(default))
         if not text.isdecimal() or not least <= int(text) <= most:
-            where = f"{path}, section [server:main]: {option} = {text}"
-            raise ConfigurationError(f"{where} is not a whole number from {least} to {most}")
+            said = f"{option} = {text} is not a whole number from {least} to {most}"
+            raise ConfigurationError(f"{path}, section [server:main]: {said}")
         return int(text)
 
     choice = Choice(
