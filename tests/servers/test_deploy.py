@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pipeline.deploying import apache, site
+from pipeline.deploying import apache, kubernetes, site
 from pipeline.deploying.target import targets
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools import deploy
@@ -743,3 +743,16 @@ def test_a_choice_that_a_target_cannot_write_is_refused(
 def test_systemd_listens_on_an_address(host: str, tmp_path: Path) -> None:
     files = written(tmp_path, "systemd", f"--host={host}")
     assert f"ListenStream={site.address_of(host, 8080)}\n" in files["site.socket"]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        *(("My Site", "my-site"), ("notes", "notes"), ("\u00c4_x.Y", "x-y"), ("-", "site"), ("", "site")),
+        *(("123", "site-123"), ("No", "site-no"), ("true", "site-true"), (f"{'a' * 49}-b", "a" * 49)),
+    ],
+)
+def test_a_name_of_kubernetes_is_one_for_yaml_too(name: str, label: str) -> None:
+    """Kubernetes refuses a service whose name is a number, begins with a digit or ends with a hyphen."""
+    assert kubernetes.label(name) == label
+    assert pytest.importorskip("yaml").safe_load(label) == label
