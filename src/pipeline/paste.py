@@ -122,6 +122,10 @@ def named_errors(uri: str) -> Iterator[None]:
     except SystemExit as error:  # a command, and the trial before a reload, would end with its status: 0
         place, line, *_ = traceback.extract_tb(error.__traceback__)[-1]
         raise ConfigurationError(f"{place}, line {line}: this ends the process while the site is loaded") from error
+    except RecursionError:
+        if not (circle := _circle(file)):
+            raise
+        raise ConfigurationError(f"{circle}: this leads back to the section itself") from None
     except PackageNotFoundError as error:
         where = place_of_value(file, f"egg:{error.name}")
         raise NotFound(f"{where}: the package {error.name!r} is not installed") from None
@@ -140,6 +144,28 @@ def named_errors(uri: str) -> Iterator[None]:
         where = place_of_value(file, f"egg:{egg}#{name}")
         hint = _near(name, egg, protocols)
         raise NotFound(f"{where}: {egg} has no {name!r} for such a section; {hint}") from None
+
+
+def _circle(file: str, name: str = "", way: Mapping[tuple[str, str], str] = {}) -> str:
+    """Return the options by which a section leads back to itself, each with its place, or "".
+
+    name  of the sections to begin with; all of the ini without it
+    way   the sections that lead here, each with the option by which it does
+    """
+    for section, (_, keys) in sections_of(file).items():
+        if name not in ("", section.partition(":")[2].strip()):
+            continue
+        here = file, section
+        if here in way:
+            return "; ".join(list(way.values())[list(way).index(here) :])
+        for option, (line, value) in keys.items():
+            for word in (value or "").split() if option.startswith(_LEADING) else ():
+                path, _, other = word.removeprefix("config:").partition("#") if ":" in word else ("", "", word)
+                inner = str(Path(file).parent / path) if path else file
+                place = f"{file}, section [{section}], line {line}, {option} = {word}"
+                if circle := _circle(inner, other or "main", {**way, here: place}):
+                    return circle
+    return ""
 
 
 def _missing_variable(file: str, name: str) -> str:
@@ -222,6 +248,9 @@ def _chains(context: LoaderContext, condition: str, outer: tuple[Step, ...]) -> 
 
 _APPS = ("/", "domain ", "http://", "https://", "app", "not_found_app")
 """The beginnings of the options that name apps: those of ``egg:Paste#urlmap`` and ``egg:Paste#cascade``."""
+
+_LEADING = ("use", "next", "filter-with", "pipeline", "branches", "default", *_APPS)
+"""The beginnings of the options that name sections."""
 
 
 def _apps_of(context: LoaderContext) -> Iterator[tuple[str, str, LoaderContext]]:

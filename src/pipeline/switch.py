@@ -63,6 +63,8 @@ def switch(loader: Any, global_conf: Mapping[str, str], **strings: str) -> WSGIA
     lines = branch_lines(strings)
     table = tuple(_branch(line, get, where) for line in lines)
     default = options.get("default")
+    if not lines and not default:
+        raise OptionError(f"{source.section_of(strings)}: a switch without branches and default answers only 404")
     remedy = f"No line of the switch is for it: {'; '.join(lines)}. Add one ({where}), or the option default = NAME"
     otherwise = get(default) if default else Pipeline(no_branch(remedy=remedy))
     return Switch(table, otherwise)

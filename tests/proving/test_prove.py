@@ -271,8 +271,8 @@ def test_a_small_budget_is_shared_among_the_judges(
 
 
 def test_too_few_views(ini: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["prove", ini(), "--cover", "1.1", "--budget", "0"]) == 1
-    assert "--cover asks for 110%" in capsys.readouterr().out
+    assert main(["prove", ini(), "--cover", "1", "--budget", "0"]) == 1
+    assert "--cover asks for 100%" in capsys.readouterr().out
 
 
 def test_json_and_junit(ini: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

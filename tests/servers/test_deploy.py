@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pipeline.deploying import apache, site
+from pipeline.deploying import apache, kubernetes, site
 from pipeline.deploying.target import targets
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools import deploy
@@ -719,3 +719,40 @@ def test_a_directory_that_a_unit_of_systemd_would_misread_is_refused(tmp_path: P
 )
 def test_a_value_with_a_meaning_is_written(option: str, value: str, tmp_path: Path) -> None:
     assert written(tmp_path, "nginx", f"{option}={value}")["nginx.conf"]
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "option", "said"),
+    [
+        ("systemd", "site", "--host=localhost", "--host localhost: systemd listens on an address"),
+        ("systemd", "a@b", "--port=8080", "a@b: systemd takes a name with '@' for that of a template of units"),
+        ("gunicorn", "site", "--upstream=10.0.0.2:80", "--upstream 10.0.0.2:80: of the targets only nginx"),
+        ("systemd", "site", "--upstream=10.0.0.2:80", "--upstream 10.0.0.2:80: of the targets only nginx"),
+    ],
+)
+def test_a_choice_that_a_target_cannot_write_is_refused(
+    target: str, name: str, option: str, said: str, tmp_path: Path, capsys: Any
+) -> None:
+    """systemd refuses the unit when it is started; a server that asks no instances forgot them without a word."""
+    assert main(["deploy", target, INI, str(tmp_path / name), option]) == 1
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "0.0.0.0"])
+def test_systemd_listens_on_an_address(host: str, tmp_path: Path) -> None:
+    files = written(tmp_path, "systemd", f"--host={host}")
+    assert f"ListenStream={site.address_of(host, 8080)}\n" in files["site.socket"]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        *(("My Site", "my-site"), ("notes", "notes"), ("\u00c4_x.Y", "x-y"), ("-", "site"), ("", "site")),
+        *(("123", "site-123"), ("No", "site-no"), ("true", "site-true"), (f"{'a' * 49}-b", "a" * 49)),
+    ],
+)
+def test_a_name_of_kubernetes_is_one_for_yaml_too(name: str, label: str) -> None:
+    """Kubernetes refuses a service whose name is a number, begins with a digit or ends with a hyphen."""
+    assert kubernetes.label(name) == label
+    assert pytest.importorskip("yaml").safe_load(label) == label

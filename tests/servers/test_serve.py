@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import re
 import shutil
 import signal
@@ -313,6 +314,33 @@ def test_several_workers(
     assert running.process.wait(20) == 0
 
 
+@pytest.mark.parametrize("server", ["gunicorn", "granian"])
+@pytest.mark.servers
+def test_a_worker_that_is_killed_is_replaced(
+    server: str, ini: Path, start: Callable[..., Any], free_port: int, need_packages: Callable[..., None]
+) -> None:
+    """Granian ends all workers when one is killed, unless it is told to start another."""
+    need_packages(server)
+    command = [*COMMAND, ini, "word=given", "--server", server, "--workers", "2", "--threads", "2"]
+    running = start([*command, "--port", str(free_port)], free_port)
+    wait_for("given", lambda: get(free_port, "/option"))
+    before = workers_of(running.process.pid)
+    os.kill(min(before), signal.SIGKILL)
+    end = time.monotonic() + 20
+    while time.monotonic() < end and (len(now := workers_of(running.process.pid)) < len(before) or now == before):
+        time.sleep(0.1)
+    assert len(now) == len(before) and now != before
+    assert running.process.poll() is None
+    wait_for("given", lambda: get(free_port, "/option"))
+
+
+def workers_of(pid: int) -> set[int]:
+    """Return the processes that a server has started to answer requests; Python's own helper is not one."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    words = {child: Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
+    return {int(child) for child in children if b"resource_tracker" not in words[child]}
+
+
 @pytest.mark.parametrize(
     ("section", "settings"),
     [
@@ -367,7 +395,7 @@ def test_what_cannot_be_served_is_one_line_with_the_remedy(ini: Path, tmp_path: 
     assert refused("none.ini", cwd=tmp_path).endswith("none.ini: No such file or directory\n")
     for wrong, said in (
         (["word"], "argument name=value: 'word' is not of the form name=value"),
-        (["--port", "99999"], "argument --port: 99999 is not a port: that is a number from 1 to 65535"),
+        (["--port", "99999"], "argument --port: '99999' is not a whole number from 1 to 65535"),
     ):
         done = subprocess.run([*COMMAND, ini, *wrong], capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"pipeline serve: error: {said}")

@@ -276,3 +276,15 @@ def test_a_name_that_cannot_be_a_package(directory: str) -> None:
 def test_a_name_that_another_module_has(directory: str) -> None:
     with pytest.raises(ConfigurationError, match="already, which the new package would hide"):
         package_name(directory)
+
+
+def test_an_app_that_an_ini_beside_it_uses_is_used(tmp_path: Path, capsys: Any) -> None:
+    """site.ini describes the API, and development.ini says at which address."""
+    directory = tmp_path / "a-site"
+    assert main(["new", str(directory), "--api"]) == 0
+    assert main(["check", str(directory / "site.ini"), "--strict"]) == 0
+    (directory / "production.ini").unlink()
+    development = directory / "development.ini"
+    development.write_text(development.read_text().replace("config:site.ini#openapi", "config:site.ini"))
+    assert main(["check", str(directory / "site.ini"), "--strict"]) == 1
+    assert "no pipeline uses [app:openapi]" in capsys.readouterr().out

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from webob import Request
 
+from pipeline import Pipeline
 from pipeline.http import debug_key
 from pipeline.interfaces import OrderError
 from pipeline.serving import not_loaded
-from pipeline.serving.not_loaded import HELD, site_of
+from pipeline.serving.not_loaded import HELD, mistake
 
 KEY = "k" * 40
 
@@ -34,7 +35,7 @@ def begin(app: Any, **more: Any) -> tuple[dict[str, str], Any]:
 
 
 def test_the_page_ends_when_the_server_stops(stopping: threading.Event) -> None:
-    headers, body = begin(site_of(ValueError("a mistake"), stopping))
+    headers, body = begin(Pipeline(mistake(error=ValueError("a mistake"), stopping=stopping)))
     assert headers["Refresh"] == "0" and "Content-Length" not in headers
     blocks = iter(body)
     assert b"a mistake" in next(blocks)
@@ -51,7 +52,7 @@ def test_the_page_ends_when_the_server_stops(stopping: threading.Event) -> None:
 
 def test_the_page_ends_when_its_visitor_is_gone(stopping: threading.Event) -> None:
     gone = {"waitress.client_disconnected": lambda: True}
-    body = begin(site_of(ValueError("a mistake"), stopping), **gone)[1]
+    body = begin(Pipeline(mistake(error=ValueError("a mistake"), stopping=stopping)), **gone)[1]
     assert len(list(body)) == 1
     body.close()
 
@@ -94,7 +95,7 @@ def test_the_page_shows_the_mistake_and_not_the_way_to_it(
     stopping: threading.Event, error: Exception, said: tuple[str, ...], not_said: str
 ) -> None:
     stopping.set()
-    page = b"".join(begin(site_of(error, stopping))[1]).decode()
+    page = b"".join(begin(Pipeline(mistake(error=error, stopping=stopping)))[1]).decode()
     assert "<h1>The site does not load</h1>" in page
     for text in said:
         assert text in page
@@ -105,12 +106,12 @@ def test_the_page_shows_the_mistake_and_not_the_way_to_it(
     "asked", [{"HTTP_COOKIE": ""}, {"HTTP_ACCEPT": "*/*"}, {"REQUEST_METHOD": "HEAD"}, {"REQUEST_METHOD": "POST"}]
 )
 def test_only_a_page_of_the_developer_waits(stopping: threading.Event, asked: dict[str, str]) -> None:
-    headers, body = begin(site_of(ValueError("a mistake"), stopping), **asked)
+    headers, body = begin(Pipeline(mistake(error=ValueError("a mistake"), stopping=stopping)), **asked)
     assert type(body) is list and headers["Refresh"] == "1"
 
 
 def test_there_is_always_a_thread_for_a_further_page(stopping: threading.Event) -> None:
-    app = site_of(ValueError("a mistake"), stopping)
+    app = Pipeline(mistake(error=ValueError("a mistake"), stopping=stopping))
     held = [begin(app)[1] for _ in range(HELD)]
     assert type(begin(app)[1]) is list
     held.pop().close()

@@ -524,9 +524,3 @@ def closed(next):
         next(request, response)
     return closed
 """
-
-
-@pytest.mark.parametrize("every", ["nan", "-1", "inf"])
-def test_a_worker_that_would_never_wait_or_never_look_again_does_not_start(every: str, capsys: Any) -> None:
-    assert main(["work", "site.ini", f"--every={every}"]) == 1
-    assert "the option every must be a number of at least 0" in capsys.readouterr().err

@@ -178,12 +178,6 @@ def limit_of(facts: StepFacts) -> int:
     return max((told.max_body for _, told in facts if told.max_body is not None), default=100 * MIB) + MARGIN
 
 
-def need_health(chains: Sequence[Chain]) -> None:
-    """Refuse to drain a site without ``health``: no proxy could see it."""
-    if not any(chain.steps and chain.steps[-1].facts.is_health for chain in chains):
-        raise refusal("no health")
-
-
 def health_of(chains: Sequence[Chain], prefix: str) -> str:
     """Return the path that says whether the site is ready; that of the site if no app of the ini does."""
     for chain in chains:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ def add_argument(parser: Any, name: str, given: Mapping[str, Any] = {}) -> None:
     told = {**common().get(name, {}), **given}
     if "type" in told:
         told["type"] = TYPES[told["type"]]
+    if "range" in told:
+        told["type"] = partial(number_in, told["type"], *told.pop("range"))
     if told.get("action") == "append":
         told["default"] = []
     if isinstance(told.get("metavar"), list):
@@ -76,32 +79,30 @@ def variable(word: str) -> str:
     return word
 
 
-def port(text: str) -> int:
-    """Return the number of a port of the command line."""
-    if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is not a port: that is a number from 1 to 65535")
-    return int(text)
+def number_in(kind: Callable[[str], float], least: float, most: float, text: str) -> float:
+    """Return a number of the command line, which is neither smaller nor larger than these."""
+    try:
+        number = kind(text)
+    except ValueError:
+        number = math.nan  # which is in no range
+    if not least <= number <= most:
+        whole = "whole " if kind is int else ""
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {whole}number from {least} to {most}")
+    return number
 
 
 TYPES: dict[str, Callable[[str], Any]] = {
     "float": float,
     "int": int,
     "path": Path,
-    "port": port,
     "variable": variable,
 }
 """The types of arguments, by the names that the TOML files have for them."""
 
 
 def parse_variables(words: Sequence[str]) -> dict[str, str]:
-    """Return the variables that ``name=value`` words give; ConfigurationError names the word that is not one."""
-    given = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise ConfigurationError(f"{word!r} is not of the form name=value")
-        given[name] = value
-    return given
+    """Return the variables that words ``name=value`` give."""
+    return dict(word.split("=", 1) for word in words)
 
 
 def split_name(ini: str) -> tuple[Path, str | None]:

@@ -27,7 +27,7 @@ SETTINGS = {
 
 def serve(choice: Choice, listener: socket.socket | None, load: Load) -> None:
     """Serve until SIGTERM or SIGINT."""
-    options: dict[str, Any] = {"workers_kill_timeout": 30}
+    options: dict[str, Any] = {"workers_kill_timeout": 30, "respawn_failed_workers": True}
     for name, text in choice.settings.items():
         if name not in SETTINGS:
             known = ", ".join(SETTINGS)

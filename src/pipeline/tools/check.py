@@ -115,7 +115,9 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     for given, near in unread(chains, variables_of(path)):
         findings.append(Finding.of("unread variable", place_of_variable(path, given), name=given, near=near))
     if name is None:
-        findings += [*of_sections(path), *of_used(path, chains)]
+        others = path.parent.glob("*.ini")
+        beside = [ini for ini in others if f"config:{path.name}#" in ini.read_text("utf-8", "replace")]
+        findings += [*of_sections(path, beside), *of_used(path, chains)]
     findings += of_indented(path)
     if chains:
         findings += of_switches(path, parse_variables(words))

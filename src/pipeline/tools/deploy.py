@@ -20,9 +20,9 @@ from pipeline.deploying.site import (
     getpwnam,
     health_of,
     limit_of,
-    need_health,
     need_readable,
     password_in,
+    refusal,
     refuse_misread,
 )
 from pipeline.deploying.target import Deployment, deployment_of, targets, title
@@ -36,7 +36,6 @@ from pipeline.loading.command_line import (
     refuse_several,
     split_name,
 )
-from pipeline.ranges import at_least
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -73,7 +72,6 @@ def site_of(options: argparse.Namespace) -> Site:
     prefix = options.prefix.rstrip("/")
     if (prefix and not prefix.startswith("/")) or "/../" in f"{prefix}/":
         raise ConfigurationError(f"--prefix {options.prefix}: a path begins with a slash, and has no '..'")
-    at_least(0, workers=options.workers, threads=options.threads, drain=options.drain)
     workers = options.workers or (1 if any(told.one_process for _, told in facts) else 2)
     refuse_several(workers, facts)
     directory = Path(options.directory).absolute()
@@ -81,9 +79,12 @@ def site_of(options: argparse.Namespace) -> Site:
     mark = f"{directory}/run/draining"
     leftovers = [str(directory / file) for _, told in facts for file in told.leftovers]
     if options.drain:
-        need_health(chains)
+        if not any(told.is_health for _, told in facts):  # then no proxy could see it
+            raise refusal("no health")
         leftovers.append(mark)
     host = options.host or ("0.0.0.0" if options.tls else "127.0.0.1")
+    if options.upstream and options.target != "nginx":
+        raise ConfigurationError(f"--upstream {options.upstream[0]}: of the targets only nginx asks instances")
     refuse_misread(host, *(one.replace("[", "").replace("]:", ":") for one in options.upstream))
     number = options.port or (443 if options.tls else 8080)
     return Site(

@@ -17,6 +17,7 @@ import hupper
 from hupper.worker import WatchSysModules
 from paste.deploy.loadwsgi import SERVER, loadcontext
 
+from pipeline.composition import Pipeline
 from pipeline.http import debug_key
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import (
@@ -32,7 +33,7 @@ from pipeline.loading.command_line import (
 from pipeline.loading.site import application_of
 from pipeline.serving import on_waitress
 from pipeline.serving.choice import Choice, is_everywhere
-from pipeline.serving.not_loaded import HELD, files_of, site_of
+from pipeline.serving.not_loaded import HELD, files_of, mistake
 from pipeline.serving.on_waitress import DRAIN
 from pipeline.serving.reloading import Monitor, Starts
 from pipeline.telling.errors import put_error, refusal
@@ -109,23 +110,21 @@ def choose(options: argparse.Namespace) -> Choice:
         settings = {key: value for key, value in settings.items() if key not in ADDRESSES}
     settings |= given
 
-    def number(option: str, default: int) -> int:
+    def number(option: str, default: int, least: int, most: int) -> int:
         text = settings.pop(option, str(default))
-        if not text.isdecimal():
-            raise ConfigurationError(f"{path}, section [server:main]: {option} = {text} is not a whole number")
+        if not text.isdecimal() or not least <= int(text) <= most:
+            said = f"{option} = {text} is not a whole number from {least} to {most}"
+            raise ConfigurationError(f"{path}, section [server:main]: {said}")
         return int(text)
 
     choice = Choice(
         server=server,
         host=settings.pop("host", "127.0.0.1"),
-        port=number("port", 8080),
-        workers=number("workers", 1),
-        threads=number("threads", 8),
+        port=number("port", 8080, 0, 65535),
+        workers=number("workers", 1, 1, 1000),
+        threads=number("threads", 8, 1, 10000),
         settings=settings,
     )
-    if choice.workers < 1 or choice.threads < 1 or choice.port > 65535:
-        said = f"{path}: workers and threads are 1 or more, and a port is a number up to 65535"
-        raise ConfigurationError(said)
     if choice.server == "waitress" and choice.workers > 1:
         raise refusal("waitress is one process")
     return choice
@@ -243,7 +242,8 @@ def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -
         settings = {"channel_request_lookahead": "1"}  # so that it notices a visitor who goes away
         choice = Choice("waitress", host, number, workers=1, threads=HELD + 4, settings=settings, idle=IDLE)
         debug_key.choose(key, address_of(choice), again)
-        on_waitress.serve(choice, listener, partial(site_of, error, on_waitress.STOPPING))
+        in_its_place = Pipeline(mistake(error=error, stopping=on_waitress.STOPPING))
+        on_waitress.serve(choice, listener, lambda: in_its_place)
         status = 1
     sys.exit(status)
 

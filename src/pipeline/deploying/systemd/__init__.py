@@ -5,6 +5,7 @@ systemd keeps the socket open, and gunicorn is a service without rights that it 
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -13,11 +14,15 @@ from typing import Any
 
 from pipeline.deploying.site import Site, directories_of, has_code, refusal, refuse_misread
 from pipeline.deploying.target import deployment_of
-from pipeline.interfaces import Facts
+from pipeline.interfaces import ConfigurationError, Facts
 
 
 def values(site: Site) -> dict[str, Any]:
     name = site.directory.name
+    if "@" in name:
+        raise ConfigurationError(f"{site.directory}: systemd takes a name with '@' for that of a template of units")
+    if not site.behind_proxy and not re.search(r":|^[\d.]+$", site.host):
+        raise ConfigurationError(f"--host {site.host}: systemd listens on an address, such as 127.0.0.1 or ::1")
     refuse_misread(*writable(site))
     places = (str(site.directory), sys.executable, site.ini)
     return {
