@@ -512,6 +512,7 @@ ENDS = [(PAGE, "return rows", "import os; os._exit(7)")]
         ([], ["--python", "/bin/false"], 2, "the code that is served now cannot be asked: its process has ended"),
         ([], ["--budget", "0.01"], 2, "the code that is served now cannot be asked: the budget is over. "),
         ([], ["--log", "/no/such/log"], 2, "No such file"),
+        ([], ["--each", "0"], 2, "the option each must be a number of at least 1, not 0"),
     ],
 )
 def test_the_command(

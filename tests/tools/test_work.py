@@ -528,5 +528,19 @@ def closed(next):
 
 @pytest.mark.parametrize("every", ["nan", "-1", "inf"])
 def test_a_worker_that_would_never_wait_or_never_look_again_does_not_start(every: str, capsys: Any) -> None:
-    assert main(["work", "site.ini", f"--every={every}"]) == 1
-    assert "the option every must be a number of at least 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["work", "site.ini", f"--every={every}"])
+    assert ended.value.code == 2
+    assert f"argument --every: {every} is not a number from 0 to 1000000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["nan", "-1", "inf", "1e300"])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("top", "every"), ("rehearse", "budget"), ("rehearse", "slower"), ("rehearse", "floor"), ("prove", "cover")],
+)
+def test_no_command_takes_a_number_that_is_no_time(command: str, option: str, value: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "site.ini", f"--{option}={value}"])
+    assert ended.value.code == 2
+    assert f"argument --{option}: {value} is not a number from 0 to 1000000" in capsys.readouterr().err

@@ -83,9 +83,16 @@ def port(text: str) -> int:
     return int(text)
 
 
+def number(text: str) -> float:
+    """Return a number of the command line, such as one of seconds: Python waits for no longer ones."""
+    if not 0 <= float(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to 1000000")
+    return float(text)
+
+
 TYPES: dict[str, Callable[[str], Any]] = {
-    "float": float,
     "int": int,
+    "number": number,
     "path": Path,
     "port": port,
     "variable": variable,

@@ -12,6 +12,7 @@ from time import monotonic
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import options_of, parser_of
 from pipeline.loading.site import private_variables
+from pipeline.ranges import at_least
 from pipeline.rehearsing.comparing import Line, Rehearsal, as_nobody, newest, rehearse
 from pipeline.rehearsing.sides import SideFailed, directory_of, started
 from pipeline.staging.asked import Logged, read_log
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = parser_of("rehearse")
     options = options_of(parser, arguments)
     try:
+        at_least(1, each=options.each)
         requests = newest(read_log(options.log), options.each)
         if not requests:
             raise ConfigurationError(f"{options.log} has no GET and no HEAD, so nothing can be rehearsed")

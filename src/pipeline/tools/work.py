@@ -27,7 +27,6 @@ from pipeline.loading.command_line import (
 )
 from pipeline.loading.site import set_up_logging
 from pipeline.options import on_demand
-from pipeline.ranges import at_least
 from pipeline.tools.shell import INSIDE, in_site
 
 if TYPE_CHECKING:
@@ -54,7 +53,6 @@ def main(arguments: Sequence[str]) -> int:
     for given, other in ((options.list, show), (options.again, revive), (options.create, create)):
         if given:
             return in_site(options.ini, options.variables, partial(if_useful, other))
-    at_least(0, every=options.every)
     set_up_logging(split_name(options.ini)[0], parse_variables(options.variables))
     host = host_of(plan_of(options.ini, options.variables))
     work = Worker(host, options.every, options.once).work
