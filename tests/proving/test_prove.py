@@ -287,15 +287,18 @@ def test_json_and_junit(ini: Callable[..., str], tmp_path: Path, capsys: pytest.
     assert [case.get("name") for case in suite] == ["views tried", "POST /@@plain"]
 
 
-WRONG = [["--faults", "fire"], ["--judge", "jury"], ["--depth", "9"]]
+WRONG = [["--faults", "fire"], ["--judge", "jury"], ["--depth", "9"], ["--view", "["]]
+WRONG += [["--budget", "nan"], ["--budget", "inf"], ["--budget", "1e7"], ["--cover", "nan"]]
 
 
-@pytest.mark.parametrize("words", WRONG, ids=[words[0] for words in WRONG])
+@pytest.mark.parametrize("words", WRONG, ids=map(" ".join, WRONG))
 def test_wrong_usage(words: list[str], ini: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["prove", ini(), *words])
     assert ended.value.code == 2
-    assert words[0] in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert words[0] in told
+    assert words[1] in told
 
 
 @pytest.mark.parametrize("text", ["error at view:enter", "fire@view:enter"])

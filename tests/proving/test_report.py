@@ -197,3 +197,20 @@ def test_a_run_is_noted_with_its_place(report: Report) -> None:
         report.add(line, Asked("GET", "/?password=x"), run, ["what"])
         assert (report.found[0].request, report.found[0].where) == ("GET /?password=(masked)", place)
     assert line.runs == 19
+
+
+def test_an_exception_of_one_line_is_one_finding_whatever_leads_to_it() -> None:
+    report = Report("site.ini")
+    for judge, what in (
+        ("faults", "it is answered 500, since KeyError was raised by views.py, line 7"),
+        ("sequences", "GET / leads to /a, which is answered 500, since KeyError was raised by views.py, line 7"),
+        ("sequences", "it is answered 500, since KeyError was raised by views.py, line 8"),
+        ("sequences", "a statement"),
+    ):
+        with report.line(judge, "GET /a") as line:
+            report.note(line, what, "GET /a", plan="ann GET /a -" if judge == "sequences" else "")
+    assert [(one.judge, one.count, one.plan) for one in report.found] == [
+        ("faults", 2, ""),
+        ("sequences", 1, "ann GET /a -"),
+        ("sequences", 1, "ann GET /a -"),
+    ]

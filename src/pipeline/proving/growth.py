@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import pairwise, product
+from queue import Queue, SimpleQueue
 from types import CellType, FrameType, FunctionType
 from typing import Any
 
@@ -185,6 +186,8 @@ def kept(site: Site) -> Counter[str]:
             found[where] = thing.cache_info().currsize
         elif isinstance(thing, CONTAINERS):
             found[where] = len(thing)
+        elif isinstance(thing, (Queue, SimpleQueue)):
+            found[where] = thing.qsize()
     return found
 
 

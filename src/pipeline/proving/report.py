@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.staging.asked import Asked
-from pipeline.staging.runs import Run
+from pipeline.staging.runs import SINCE, Run
 from pipeline.telling.words import bold
 
 Thing = TypeVar("Thing")
@@ -155,12 +155,15 @@ class Report:
     def note(
         self, line: Line, what: str, request: str, where: str = "", plan: str = "", cause: str = ""
     ) -> None:
-        """Note one finding. Further ones of its kind, with the same words and cause, are counted."""
+        """Note one finding. Further ones of its kind, with the same words and cause, are counted. So is the same
+        exception of the same line, whatever leads to it."""
         line.findings += 1
+        _, since, raised = what.partition(SINCE)
         for one in self.found:
-            if (one.what, one.cause) == (what, cause) and (cause or one.judge == line.judge):
+            is_known = (one.what, one.cause) == (what, cause) and (cause or one.judge == line.judge)
+            if is_known or (since and one.what.endswith(since + raised)):
                 one.count += 1
-                if plan.count(" then ") < one.plan.count(" then "):
+                if one.judge == line.judge and plan.count(" then ") < one.plan.count(" then "):
                     one.request, one.plan, one.where = request, plan, where
                 return
         self.found.append(Found(line.judge, what, request, plan, where, cause, line.request))

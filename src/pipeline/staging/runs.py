@@ -31,6 +31,8 @@ from pipeline.telling.words import is_of_the_site
 Plan = Mapping[str, str]
 """The kind of the fault by point. The points of a name are numbered: ``load``, ``load#2``, and so on."""
 
+SINCE = ", since "
+"""Stands before the exception in the words of an answer."""
 _local = threading.local()
 
 
@@ -130,6 +132,10 @@ class Run:
         """The users to whom the objects of these views belong, as their declarations say (``belongs_to``)."""
         self.effects: list[str] = []
         """Effects outside of the databases, from before they were told to store."""
+        self.connections: list[Any] = []
+        """Those of SQL drivers that have sent its statements, once for each statement."""
+        self.leaves_open = False
+        """True if a transaction of such a connection had not ended with the request."""
         self.hangs = ""
         """The line of the site that was at work after LONGEST seconds, or ""."""
         self.commits_errors = False
@@ -159,12 +165,21 @@ class Run:
     def answer(self) -> str:
         """The status in words, with the reason of an error of the site."""
         told = str(self.status or type(self.escaped).__name__)
-        return f"{told}, since {self.raised}" if self.is_error and self.raised else told
+        return f"{told}{SINCE}{self.raised}" if self.is_error and self.raised else told
 
     @property
     def answered_by(self) -> str:
         """The view that was asked, or the innermost part that was."""
         return str(self.views[0]) if self.views else self.reached
+
+    def roll_back(self) -> None:
+        """End the transactions that are left open on connections of the site's own, which hold its locks."""
+        for connection in self.connections:
+            with suppress(Exception):  # it is closed
+                if connection.in_transaction:  # of sqlite3
+                    self.leaves_open = True
+                    connection.rollback()
+        self.connections.clear()
 
     def let_go(self) -> None:
         """Let go of what a server would have let go of: its locks and files end with it."""

@@ -32,10 +32,6 @@ from pipeline.staging.sql_copy import TIME, WORDS, Faults
 from pipeline.telling.words import texts_of
 
 STATEMENTS = texts_of(Path(__file__).with_name("statements.toml"))
-COLUMNS = """
-SELECT column_name FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table
-AND coalesce(generation_expression, '') = '' ORDER BY ordinal_position
-"""
 Table = tuple[str | None, str]
 """Schema, None for that of the connection, and name."""
 Keys = dict[str, Table]
@@ -390,7 +386,7 @@ def keys_of(connection: Connection, tables: Sequence[Table]) -> Iterator[tuple[T
 
 def columns_of(connection: Connection, schema: str | None, table: str) -> str:
     """Return the columns of a table that are not computed from others, as words of a statement."""
-    names = connection.execute(text(COLUMNS), {"schema": schema, "table": table}).scalars()
+    names = connection.execute(text(STATEMENTS["columns"]), {"schema": schema, "table": table}).scalars()
     return ", ".join(quoted(connection, name) for name in names)
 
 
