@@ -45,6 +45,10 @@ from pipeline.views import Views, named
 Convert = Callable[[Any], Any]
 
 _EMPTY = inspect.Parameter.empty
+_UNCHECKED = (
+    "has the rule {!r:.200}, which no scanned library checks. The option scan names pipeline.publishing.pydantic for "
+    "those of pydantic and annotated_types, and pipeline.publishing.msgspec for its own"
+)
 _TAKES = "a view takes context, request, response if it needs it, and then fields of a form"
 _READERS: dict[Any, Converter] = {one: CONVERTERS[one.__name__] for one in (int, float, bool, date, datetime)}
 _NOUNS = {
@@ -164,16 +168,7 @@ def _argument(
         raise ViewError(f"{where} stands too late; {_TAKES}")
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise ViewError(f"{where} comes from the form and is passed by name, which '/' forbids")
-    annotation = parameter.annotation
-    if isinstance(annotation, str):
-        holder = types.SimpleNamespace(__annotations__={"it": annotation})
-        try:
-            annotation = typing.get_type_hints(holder, names, include_extras=True)["it"]
-        except Exception as error:
-            raise ViewError(f"{where}: its annotation {annotation!r} cannot be read: {error}") from error
-    rules = [rule for _, rule in rules_in(annotation)]
-    if get_origin(annotation) is Annotated and not rules:
-        annotation = annotation.__origin__
+    annotation, rules = _annotation_of(parameter, names, where)
     default = parameter.default
     if hasattr(default, "default") and not isinstance(default, type):  # the field of a library
         raise ViewError(f"{where} would be {default!r:.200}. Write Annotated[..., it], and the value behind '='")
@@ -184,14 +179,9 @@ def _argument(
         convert = _converter(annotation, own)
     except TypeError as error:
         model = next(filter(None, (one.model_of(annotation) for one in models)), None)
-        if model is None and rules:
-            raise ViewError(
-                f"{where} has the rule {rules[0]!r:.200}, which no scanned library checks. The option scan names "
-                f"pipeline.publishing.pydantic for those of pydantic and annotated_types, and "
-                f"pipeline.publishing.msgspec for its own"
-            ) from None
         if model is None:
-            raise ViewError(f"{where} comes from the form, and {error}. ({_TAKES}.)") from None
+            why = _UNCHECKED.format(rules[0]) if rules else f"comes from the form, and {error}. ({_TAKES}.)"
+            raise ViewError(f"{where} {why}") from None
         if model.is_object:
             return Argument(parameter.name, _reading_whole(model), default, False, False, True)
         plain = annotation.__origin__ if get_origin(annotation) is Annotated else annotation
@@ -204,6 +194,19 @@ def _argument(
     is_file = annotation is Upload or get_args(annotation) == (Upload,)
     is_list, exact = _is_list(annotation), model is not None and model.has_decimals
     return Argument(parameter.name, convert, default, takes_empty, is_list, is_file=is_file, has_decimals=exact)
+
+
+def _annotation_of(parameter: inspect.Parameter, names: dict[str, Any], where: str) -> tuple[Any, list[Any]]:
+    """Return the annotation of a parameter, and the rules in it."""
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        holder = types.SimpleNamespace(__annotations__={"it": annotation})
+        try:
+            annotation = typing.get_type_hints(holder, names, include_extras=True)["it"]
+        except Exception as error:
+            raise ViewError(f"{where}: its annotation {annotation!r} cannot be read: {error}") from error
+    rules = [rule for _, rule in rules_in(annotation)]
+    return annotation.__origin__ if get_origin(annotation) is Annotated and not rules else annotation, rules
 
 
 def _reading_whole(model: Model) -> Callable[..., Any]:

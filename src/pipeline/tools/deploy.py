@@ -15,6 +15,7 @@ from pipeline.deploying import tls
 from pipeline.deploying.site import (
     VARIABLES,
     Site,
+    StepFacts,
     directories_of,
     getgrnam,
     getpwnam,
@@ -70,8 +71,7 @@ def site_of(options: argparse.Namespace) -> Site:
     chains = plan_of(options.ini, options.variables, has_order=True)
     facts = facts_of(chains)
     prefix = options.prefix.rstrip("/")
-    if (prefix and not prefix.startswith("/")) or "/../" in f"{prefix}/":
-        raise ConfigurationError(f"--prefix {options.prefix}: a path begins with a slash, and has no '..'")
+    refuse_unfit(options, prefix, facts)
     workers = options.workers or (1 if any(told.one_process for _, told in facts) else 2)
     refuse_several(workers, facts)
     directory = Path(options.directory).absolute()
@@ -79,12 +79,8 @@ def site_of(options: argparse.Namespace) -> Site:
     mark = f"{directory}/run/draining"
     leftovers = [str(directory / file) for _, told in facts for file in told.leftovers]
     if options.drain:
-        if not any(told.is_health for _, told in facts):  # then no proxy could see it
-            raise refusal("no health")
         leftovers.append(mark)
     host = options.host or ("0.0.0.0" if options.tls else "127.0.0.1")
-    if options.upstream and options.target != "nginx":
-        raise ConfigurationError(f"--upstream {options.upstream[0]}: of the targets only nginx asks instances")
     refuse_misread(host, *(one.replace("[", "").replace("]:", ":") for one in options.upstream))
     number = options.port or (443 if options.tls else 8080)
     return Site(
@@ -114,6 +110,16 @@ def site_of(options: argparse.Namespace) -> Site:
         locations={place: location for _, told in facts for place, location in told.locations.items()},
         facts=facts,
     )
+
+
+def refuse_unfit(options: argparse.Namespace, prefix: str, facts: StepFacts) -> None:
+    """Refuse options that do not fit the target, or the site."""
+    if (prefix and not prefix.startswith("/")) or "/../" in f"{prefix}/":
+        raise ConfigurationError(f"--prefix {options.prefix}: a path begins with a slash, and has no '..'")
+    if options.drain and not any(told.is_health for _, told in facts):  # then no proxy could see it
+        raise refusal("no health")
+    if options.upstream and options.target != "nginx":
+        raise ConfigurationError(f"--upstream {options.upstream[0]}: of the targets only nginx asks instances")
 
 
 def write_files(site: Site, deployment: Deployment) -> list[str]:
