@@ -46,8 +46,8 @@ Convert = Callable[[Any], Any]
 
 _EMPTY = inspect.Parameter.empty
 _UNCHECKED = (
-    "has the rule {!r:.200}, which no scanned library checks. The option scan names pipeline.publishing.pydantic for "
-    "those of pydantic and annotated_types, and pipeline.publishing.msgspec for its own"
+    "has the rule {!r:.200}, which no scanned library checks. The option scan names pipeline.publishing.pydantic "
+    "for those of pydantic and annotated_types, and pipeline.publishing.msgspec for its own"
 )
 _TAKES = "a view takes context, request, response if it needs it, and then fields of a form"
 _READERS: dict[Any, Converter] = {one: CONVERTERS[one.__name__] for one in (int, float, bool, date, datetime)}
