@@ -116,8 +116,6 @@ def failing(run: Run, when: str = "") -> Iterator[str]:
     """Yield that an answer is an error of the server, that none comes, or what was done outside of the databases
     before the commit: a retry does it again, and it stays after an abort."""
     yield from (f"R2: before the commit, a view does what no abort takes back: {one}" for one in run.effects)
-    if run.leaves_open:
-        yield "R5: a transaction that has changed an SQL database has not ended with the request"
     if run.hangs:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
     elif run.is_error and not run.effects:  # else it is one since they were refused

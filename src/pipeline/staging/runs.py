@@ -132,10 +132,6 @@ class Run:
         """The users to whom the objects of these views belong, as their declarations say (``belongs_to``)."""
         self.effects: list[str] = []
         """Effects outside of the databases, from before they were told to store."""
-        self.connections: list[Any] = []
-        """Those of SQL drivers that have sent its statements, once for each statement."""
-        self.leaves_open = False
-        """True if a transaction of such a connection had not ended with the request."""
         self.hangs = ""
         """The line of the site that was at work after LONGEST seconds, or ""."""
         self.commits_errors = False
@@ -171,15 +167,6 @@ class Run:
     def answered_by(self) -> str:
         """The view that was asked, or the innermost part that was."""
         return str(self.views[0]) if self.views else self.reached
-
-    def roll_back(self) -> None:
-        """End the transactions that are left open on connections of the site's own, which hold its locks."""
-        for connection in self.connections:
-            with suppress(Exception):  # it is closed
-                if connection.in_transaction:  # of sqlite3
-                    self.leaves_open = True
-                    connection.rollback()
-        self.connections.clear()
 
     def let_go(self) -> None:
         """Let go of what a server would have let go of: its locks and files end with it."""

@@ -223,7 +223,6 @@ class Site:
         self._at_work = run
         with started(run), watched(run, str(request)):
             serve(self.app, environ, run)
-        run.roll_back()
         if self.is_ended:  # the code of the site, or of a database, has swallowed the exception
             raise KeyboardInterrupt
         if run.hangs:

@@ -14,7 +14,7 @@ from unittest import mock
 from pipeline.database import forks
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
-from pipeline.staging.runs import point, running
+from pipeline.staging.runs import point
 from pipeline.staging.sql_copy import WORDS, SQLite
 
 EXECUTE = ("do_execute", "do_executemany", "do_execute_no_params")
@@ -118,8 +118,6 @@ class SqlCopies:
     def call(self, call: Callable[..., Any], name: str, copy: Any, *arguments: Any, **options: Any) -> Any:
         """Call a driver, with a point before and after it."""
         if name == "sql.execute":
-            if (run := running()) is not None:
-                run.connections.append(getattr(arguments[0], "connection", None))
             with self.noting():
                 copy.check(arguments[1])
         if name != "sql.rollback":  # one that fails means that the connection is lost, which has rolled back
