@@ -410,6 +410,10 @@ WAYS: dict[str, tuple[str, str, int]] = {
         [composite:main]
         use = egg:wsgi-pipeline#switch
         sice = 3
+        default = other
+
+        [app:other]
+        paste.app_factory = {here}:nothing_factory
         """,
         "composite:main",
         3,

@@ -287,7 +287,7 @@ def test_json_and_junit(ini: Callable[..., str], tmp_path: Path, capsys: pytest.
     assert [case.get("name") for case in suite] == ["views tried", "POST /@@plain"]
 
 
-WRONG = [["--faults", "fire"], ["--judge", "jury"], ["--depth", "9"], ["--view", "["]]
+WRONG = [["--faults", "fire"], ["--judge", "jury"], ["--depth", "9"]]
 WRONG += [["--budget", "nan"], ["--budget", "inf"], ["--budget", "1e7"], ["--cover", "nan"]]
 
 

@@ -147,6 +147,8 @@ SYNCHRONIZING = ("newTransaction", "beforeCompletion", "afterCompletion")
 
 def _of_requests(kind: type) -> type:
     """Return the class of connections of a kind that are used only in a transaction."""
+    if issubclass(RequestConnection, kind):
+        return RequestConnection
     return kind if issubclass(kind, RequestConnection) else type(kind.__name__, (RequestConnection, kind), {})
 
 

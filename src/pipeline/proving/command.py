@@ -34,9 +34,6 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("-H is for what the user of --user asks")
     try:
         headers = dict(map(header_of, options.headers))
-        re.compile(options.view)
-    except re.error as error:
-        parser.error(f"argument --view: {options.view} is not a regular expression: {error}")
     except ConfigurationError as error:
         parser.error(str(error))
     kinds, chosen = options.faults.split(","), options.judge.split(",")

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 
-from pipeline.composition import element
+from pipeline.composition import Pipeline, element
 from pipeline.http import debug_key
 from pipeline.http.error_pages import DebugRequest, Problem, put_problem
 from pipeline.http.tracebacks import LONGEST_TRACEBACK, shortened, traceback_of
@@ -98,6 +98,14 @@ def held(page: bytes, stopping: threading.Event, is_gone: Callable[[], bool]) ->
     yield page
     while not stopping.wait(PAUSE) and not is_gone():
         pass
+
+
+def site_of(error: Exception, stopping: threading.Event | None = None) -> Pipeline:
+    """Return an app that answers each request with the page of that error.
+
+    stopping  set when the server begins to stop
+    """
+    return Pipeline(mistake(error=error, stopping=stopping))
 
 
 def files_of(error: Exception) -> list[str]:

@@ -17,7 +17,6 @@ import hupper
 from hupper.worker import WatchSysModules
 from paste.deploy.loadwsgi import SERVER, loadcontext
 
-from pipeline.composition import Pipeline
 from pipeline.http import debug_key
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import (
@@ -33,7 +32,7 @@ from pipeline.loading.command_line import (
 from pipeline.loading.site import application_of
 from pipeline.serving import on_waitress
 from pipeline.serving.choice import Choice, is_everywhere
-from pipeline.serving.not_loaded import HELD, files_of, mistake
+from pipeline.serving.not_loaded import HELD, files_of, site_of
 from pipeline.serving.on_waitress import DRAIN
 from pipeline.serving.reloading import Monitor, Starts
 from pipeline.telling.errors import put_error, refusal
@@ -242,8 +241,7 @@ def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -
         settings = {"channel_request_lookahead": "1"}  # so that it notices a visitor who goes away
         choice = Choice("waitress", host, number, workers=1, threads=HELD + 4, settings=settings, idle=IDLE)
         debug_key.choose(key, address_of(choice), again)
-        in_its_place = Pipeline(mistake(error=error, stopping=on_waitress.STOPPING))
-        on_waitress.serve(choice, listener, lambda: in_its_place)
+        on_waitress.serve(choice, listener, partial(site_of, error, on_waitress.STOPPING))
         status = 1
     sys.exit(status)
 

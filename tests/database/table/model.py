@@ -47,8 +47,8 @@ def access_of(row: Row) -> str:
         return CHILD
     if who in a.STRANGERS:
         return AWAY
-    if who == a.HOLDING:  # its connection, but not its session
-        return WRITABLE if row.kind == "zodb" or row.means in (a.COMMIT, a.ABORT, a.REGISTER) else AWAY
+    if who == a.HOLDING:  # its connection, and of an SQL database neither its session nor its manager
+        return WRITABLE if row.kind == "zodb" else AWAY
     if who in a.AFTERWARDS:
         return NONE if is_thrown_away(row) else READABLE
     if when in (a.ABORTED, a.COMMITTED):
