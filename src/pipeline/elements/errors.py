@@ -28,11 +28,10 @@ from pipeline.views import View
 
 if TYPE_CHECKING:
     from pipeline.explaining.debug_page import tell
-    from pipeline.explaining.notices import begin_to_notice, end_notices, tell_notices
+    from pipeline.explaining.notices import begin_to_notice, tell_notices
 else:  # it is for developers alone: a site without ``debug`` never imports it
     tell = on_demand("pipeline.explaining.debug_page:tell")
     begin_to_notice = on_demand("pipeline.explaining.notices:begin_to_notice")
-    end_notices = on_demand("pipeline.explaining.notices:end_notices")
     tell_notices = on_demand("pipeline.explaining.notices:tell_notices")
 
 Reporter = Callable[[Request, Exception, str], object]
@@ -86,7 +85,7 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
             next(request, response)
         except Exception as error:
             if debug:
-                end_notices()
+                tell_notices(request, response, error)
             if (request.attempts_left and request.judge(error).transient) or lets_out(request.environ):
                 raise
             answer_error(request, response, error)

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
 
 from pipeline.database.stored import comparable
+from pipeline.explaining.notices_of_elements import newest_of, of_elements
 from pipeline.explaining.notices_of_pages import form_of, of_answer
 from pipeline.explaining.notices_of_processes import (
     changed,
@@ -65,6 +66,7 @@ def begin_to_notice(request: Any) -> None:
     try:
         if request.views is not None and request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
             request._before_notices = state_of(request.views)
+        request._newest = newest_of(request.pipeline)
         if "sqlalchemy.orm" in sys.modules and not _listening:
             _listening.append(resolve("pipeline.explaining.notices_of_sql:listen")())
         for here in _listening:
@@ -73,17 +75,16 @@ def begin_to_notice(request: Any) -> None:
         log.exception("%s: the notices could not be found out", request.path_info_safe)
 
 
-def end_notices() -> None:
-    """Look no longer at what this thread does."""
+def tell_notices(request: Any, response: Response, error: Exception | None = None) -> None:
+    """Log the notices of a request that was answered, or of its error. Raises nothing."""
     for here in _listening:
         here.wanted = False
-
-
-def tell_notices(request: Any, response: Response) -> None:
-    """Log the notices of a request that was answered. Raises nothing."""
-    end_notices()
     try:
-        for notice in [*islice(notices_of(request, response), MOST)] or stored_nothing(request, response):
+        if error is not None:
+            told = [NOTICES["committed before an error"]] if is_kept_in_spite_of(request, error) else []
+        else:
+            told = [*islice(notices_of(request, response), MOST)] or [*stored_nothing(request, response)]
+        for notice in told:
             log.warning("%s %s: %s", request.method, request.path_info_safe, notice)
             if request.debug:
                 response.headers.add(HEADER, notice.encode("ascii", "backslashreplace").decode())
@@ -91,8 +92,18 @@ def tell_notices(request: Any, response: Response) -> None:
         log.exception("%s: the notices could not be found out", request.path_info_safe)
 
 
+def is_kept_in_spite_of(request: Any, error: Exception) -> bool:
+    """Return whether changes are stored although an error was meant to drop them: the view has committed."""
+    is_error = getattr(error, "status_int", 500) >= 400
+    return is_error and request.outcome == "committed" and not request.__dict__.get("commit_on_error")
+
+
 def notices_of(request: Any, response: Response) -> Iterator[str]:
     """Yield the notices of a request, each in one line."""
+    is_refused = response.status_line[0] >= "4" and request.outcome == "committed"
+    if is_refused and not request.__dict__.get("commit_on_error"):
+        yield NOTICES["committed before an error"]
+    yield from of_elements(request)
     yield from misspelt("request", request)
     yield from misspelt("response", response)
     view = view_of(request)
