@@ -221,13 +221,13 @@ def held(node: Node, other: Node) -> Iterator[Callable[[], object]]:
 def test_a_node_that_is_behind_spares_the_tables_that_others_have_made(
     begun: bool, nodes: list[Node], need_packages: Any
 ) -> None:
-    """It shows none of them yet, or some that seem to be left by a process that was killed: these are dropped."""
+    """It shows none of them yet, or one that a process that was killed has left."""
     need_packages("relstorage", "mysql.connector")
     whole(nodes)
     name = f"objects{next(_numbers)}"
     nodes[0].create(name)
     if begun:
-        nodes[0].ask(f"CREATE TABLE {name}.object_state (zoid bigint)")
+        nodes[0].ask(f"CREATE TABLE {name}.commit_row_lock (tid BIGINT UNSIGNED NOT NULL PRIMARY KEY)")
     nodes[1].ask("SET SESSION wsrep_sync_wait = 1; SELECT 1")
     with held(nodes[1], nodes[0]) as go_on:
         with closing(database_at(nodes[0].uri(name))) as made, made.transaction() as connection:

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
 
 from pipeline.database.stored import comparable
-from pipeline.explaining.notices_of_elements import newest_of, of_elements
+from pipeline.explaining.notices_of_elements import begin_with, of_elements
 from pipeline.explaining.notices_of_pages import form_of, of_answer
 from pipeline.explaining.notices_of_processes import (
     changed,
@@ -66,7 +66,7 @@ def begin_to_notice(request: Any) -> None:
     try:
         if request.views is not None and request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
             request._before_notices = state_of(request.views)
-        request._newest = newest_of(request.pipeline)
+        begin_with(request)
         if "sqlalchemy.orm" in sys.modules and not _listening:
             _listening.append(resolve("pipeline.explaining.notices_of_sql:listen")())
         for here in _listening:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pipeline.explaining.notices_of_processes import MAPPINGS
 from pipeline.explaining.remedies import NOTICES
@@ -22,6 +23,10 @@ ENDINGS = ("abort", "doom", "judge", "status", "status_code", "status_int")
 
 WORDS = re.compile(r"[^\w.@+-]+")
 """Pattern of what stands between names of visitors."""
+
+_before: WeakKeyDictionary[Any, list[tuple[Any, Any]]] = WeakKeyDictionary()
+"""The values of the variables before the view of a request was called. As an attribute of the request they would be
+a part of a page that is kept."""
 
 
 @lru_cache(maxsize=16)
@@ -88,9 +93,15 @@ def newest_of(pipeline: Any) -> list[tuple[Any, Any]]:
     return [next(reversed(one.items()), (None, one)) if type(one) in MAPPINGS else (None, one) for one in values]
 
 
+def begin_with(request: Any) -> None:
+    """Note the values of the variables before the view of a request is called."""
+    if newest := newest_of(request.pipeline):
+        _before[request] = newest
+
+
 def kept_of_visitor(request: Any) -> Iterator[str]:
     """Yield the variables in which the name of this visitor is left for the next one."""
-    before, now, who = request.__dict__.get("_newest", ()), newest_of(request.pipeline), request.principal
+    before, now, who = _before.pop(request, ()), newest_of(request.pipeline), request.principal
     for (name, code, _), was, (key, value) in zip(variables_of(request.pipeline), before, now, strict=False):
         is_shared = key in (None, *code.co_consts, *code.co_names)
         is_new = was[0] != key or was[1] is not value
