@@ -280,6 +280,7 @@ def test_a_name_that_another_module_has(directory: str) -> None:
 
 def test_an_app_that_an_ini_beside_it_uses_is_used(tmp_path: Path, capsys: Any) -> None:
     """site.ini describes the API, and development.ini says at which address."""
+    pytest.importorskip("pydantic")
     directory = tmp_path / "a-site"
     assert main(["new", str(directory), "--api"]) == 0
     assert main(["check", str(directory / "site.ini"), "--strict"]) == 0

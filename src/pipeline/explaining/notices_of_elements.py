@@ -95,14 +95,16 @@ def newest_of(pipeline: Any) -> list[tuple[Any, Any]]:
 
 def begin_with(request: Any) -> None:
     """Note the values of the variables before the view of a request is called."""
-    if newest := newest_of(request.pipeline):
-        _before[request] = newest
+    if variables_of(request.pipeline):
+        _before[request] = newest_of(request.pipeline)
 
 
 def kept_of_visitor(request: Any) -> Iterator[str]:
     """Yield the variables in which the name of this visitor is left for the next one."""
+    if not (variables := variables_of(request.pipeline)):
+        return
     before, now, who = _before.pop(request, ()), newest_of(request.pipeline), request.principal
-    for (name, code, _), was, (key, value) in zip(variables_of(request.pipeline), before, now, strict=False):
+    for (name, code, _), was, (key, value) in zip(variables, before, now, strict=False):
         is_shared = key in (None, *code.co_consts, *code.co_names)
         is_new = was[0] != key or was[1] is not value
         if is_shared and is_new and isinstance(value, str) and who and who in WORDS.split(value):
