@@ -81,7 +81,8 @@ def tell_notices(request: Any, response: Response, error: Exception | None = Non
         here.wanted = False
     try:
         if error is not None:
-            told = [NOTICES["committed before an error"]] if is_kept_in_spite_of(request, error) else []
+            is_error = getattr(error, "status_int", 500) >= 400
+            told = [NOTICES["committed before an error"]] if is_error and has_committed(request) else []
         else:
             told = [*islice(notices_of(request, response), MOST)] or [*stored_nothing(request, response)]
         for notice in told:
@@ -92,16 +93,14 @@ def tell_notices(request: Any, response: Response, error: Exception | None = Non
         log.exception("%s: the notices could not be found out", request.path_info_safe)
 
 
-def is_kept_in_spite_of(request: Any, error: Exception) -> bool:
-    """Return whether changes are stored although an error was meant to drop them: the view has committed."""
-    is_error = getattr(error, "status_int", 500) >= 400
-    return is_error and request.outcome == "committed" and not request.__dict__.get("commit_on_error")
+def has_committed(request: Any) -> bool:
+    """Return whether changes are stored that an error would drop: the view has committed."""
+    return request.outcome == "committed" and not request.__dict__.get("commit_on_error")
 
 
 def notices_of(request: Any, response: Response) -> Iterator[str]:
     """Yield the notices of a request, each in one line."""
-    is_refused = response.status_line[0] >= "4" and request.outcome == "committed"
-    if is_refused and not request.__dict__.get("commit_on_error"):
+    if response.status_line[0] >= "4" and has_committed(request):
         yield NOTICES["committed before an error"]
     yield from of_elements(request)
     yield from misspelt("request", request)

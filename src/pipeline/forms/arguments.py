@@ -168,7 +168,7 @@ def _argument(
         raise ViewError(f"{where} stands too late; {_TAKES}")
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise ViewError(f"{where} comes from the form and is passed by name, which '/' forbids")
-    annotation, rules = _annotation_of(parameter, names, where)
+    annotation = _annotation_of(parameter, names, where)
     default = parameter.default
     if hasattr(default, "default") and not isinstance(default, type):  # the field of a library
         raise ViewError(f"{where} would be {default!r:.200}. Write Annotated[..., it], and the value behind '='")
@@ -180,6 +180,7 @@ def _argument(
     except TypeError as error:
         model = next(filter(None, (one.model_of(annotation) for one in models)), None)
         if model is None:
+            rules = [rule for _, rule in rules_in(annotation)]
             why = _UNCHECKED.format(rules[0]) if rules else f"comes from the form, and {error}. ({_TAKES}.)"
             raise ViewError(f"{where} {why}") from None
         if model.is_object:
@@ -196,8 +197,8 @@ def _argument(
     return Argument(parameter.name, convert, default, takes_empty, is_list, is_file=is_file, has_decimals=exact)
 
 
-def _annotation_of(parameter: inspect.Parameter, names: dict[str, Any], where: str) -> tuple[Any, list[Any]]:
-    """Return the annotation of a parameter, and the rules in it."""
+def _annotation_of(parameter: inspect.Parameter, names: dict[str, Any], where: str) -> Any:
+    """Return the annotation of a parameter, without text beside it."""
     annotation = parameter.annotation
     if isinstance(annotation, str):
         holder = types.SimpleNamespace(__annotations__={"it": annotation})
@@ -205,8 +206,8 @@ def _annotation_of(parameter: inspect.Parameter, names: dict[str, Any], where: s
             annotation = typing.get_type_hints(holder, names, include_extras=True)["it"]
         except Exception as error:
             raise ViewError(f"{where}: its annotation {annotation!r} cannot be read: {error}") from error
-    rules = [rule for _, rule in rules_in(annotation)]
-    return annotation.__origin__ if get_origin(annotation) is Annotated and not rules else annotation, rules
+    has_text_alone = get_origin(annotation) is Annotated and not any(rules_in(annotation))
+    return annotation.__origin__ if has_text_alone else annotation
 
 
 def _reading_whole(model: Model) -> Callable[..., Any]:

@@ -163,7 +163,7 @@ def set_server(answer: Any, environ: dict[str, Any]) -> None:
     answer._server_version = environ.get("SERVER_SOFTWARE")
 
 
-def fail(request: Any, error: Exception) -> Any:
+def fail(request: Any, error: Exception) -> Failure:
     """Do what ``transaction_pubevents`` does with an exception, up to the abort."""
     zope, answer = request.zope, request.zope_response
     again = may_try_again(request, error)
@@ -177,8 +177,8 @@ def fail(request: Any, error: Exception) -> Any:
     if not again:
         request.attempts_left = 0
     if zope.environ.get("x-wsgiorg.throw_errors", False):
-        request.failure = Failure(exc_info, again, True, True)
-        return request.failure
+        failure = request.failure = Failure(exc_info, again, True, True)
+        return failure
     unauthorized = isinstance(exc, Unauthorized)
     made = False
     if not again:
@@ -191,9 +191,9 @@ def fail(request: Any, error: Exception) -> Any:
             answer._unauthorized()
             answer.setStatus(exc.getStatus())
     shown = made and not getattr(answer, "debug_exceptions", False)
-    request.failure = Failure(exc_info, again, again or not (unauthorized or shown))
+    failure = request.failure = Failure(exc_info, again, again or not (unauthorized or shown))
     tell(pubevents.PubBeforeAbort, zope, exc_info, again)
-    return request.failure
+    return failure
 
 
 def may_try_again(request: Any, error: Exception) -> bool:
