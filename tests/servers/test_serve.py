@@ -292,15 +292,22 @@ def test_sigterm_lets_it_finish_what_it_has_begun(
         get(free_port)
 
 
+def start_two_workers(server: str, ini: Path, start: Callable[..., Any], port: int) -> Any:
+    """Serve by two workers, and wait until both have started: the first one answers before there is another."""
+    command = [*COMMAND, ini, "word=given", "--server", server, "--workers", "2", "--threads", "2"]
+    running = start([*command, "--port", str(port)], port)
+    wait_for("given", lambda: get(port, "/option"))
+    wait_for("2", lambda: str(len(workers_of(running.process.pid))))
+    return running
+
+
 @pytest.mark.parametrize("server", ["gunicorn", "granian"])
 @pytest.mark.servers
 def test_several_workers(
     server: str, ini: Path, start: Callable[..., Any], free_port: int, need_packages: Callable[..., None]
 ) -> None:
     need_packages(server)
-    command = [*COMMAND, ini, "word=given", "--server", server, "--workers", "2", "--threads", "2"]
-    running = start([*command, "--port", str(free_port)], free_port)
-    wait_for("given", lambda: get(free_port, "/option"))
+    running = start_two_workers(server, ini, start, free_port)
     assert get(free_port, "/option", SCRIPT_NAME="/option") == "given", "no visitor moves the site (S13)"
     assert processes_of(free_port) == 2
     assert f"site.ini: http://127.0.0.1:{free_port}/ by {server}." in running.said()
@@ -321,9 +328,7 @@ def test_a_worker_that_is_killed_is_replaced(
 ) -> None:
     """Granian ends all workers when one is killed, unless it is told to start another."""
     need_packages(server)
-    command = [*COMMAND, ini, "word=given", "--server", server, "--workers", "2", "--threads", "2"]
-    running = start([*command, "--port", str(free_port)], free_port)
-    wait_for("given", lambda: get(free_port, "/option"))
+    running = start_two_workers(server, ini, start, free_port)
     before = workers_of(running.process.pid)
     os.kill(min(before), signal.SIGKILL)
     end = time.monotonic() + 20
