@@ -186,19 +186,22 @@ def test_a_request_that_waits_for_a_processor_does_not_hang(is_busy: bool, monke
 BUSY = """
 import os, sys, time
 from contextlib import suppress
-from multiprocessing import Process
+from multiprocessing import Barrier, Process
 from pipeline.staging import runs
 
 def spin():
     os.nice(5)
+    spinning.wait()
     while True:
         pass
 
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+spinning = Barrier(4)
 others = [Process(target=spin, daemon=True) for _ in range(3)]
 for one in others:
     one.start()
 os.nice(10)
+spinning.wait()
 runs.LONGEST, runs.LOOK, run, began = 0.6, 0.2, runs.Run(), time.monotonic()
 with suppress(runs.Hangs), runs.watched(run, "GET /"):
     while time.process_time() < float(sys.argv[1]):
@@ -214,7 +217,7 @@ def test_a_busy_machine_makes_no_finding_and_takes_none_away__S12(seconds: float
     (tmp_path / "busy.py").write_text(BUSY)
     command = [sys.executable, str(tmp_path / "busy.py"), str(seconds)]
     said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout.split()
-    assert float(said[0]) > 2
+    assert float(said[0]) > 0.6, "it has waited for less than runs.LONGEST, and shows nothing"
     assert bool(said[1:]) is (seconds > 1)
 
 
