@@ -13,11 +13,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 ASKED = {
-    "view": ("/f1/f2/f3/@@plain", 0.85),
-    "method of an object": ("/f1/f2/note", 0.85),
-    "resource": ("/++resource++style.css", 0.90),
-    "404": ("/f1/f2/nothing", 0.85),
-    "write": ("/f1/f2/@@write?title=a", 1.05),
+    "view": ("/f1/f2/f3/@@plain", 1.00),
+    "method of an object": ("/f1/f2/note", 1.00),
+    "resource": ("/++resource++style.css", 1.00),
+    "404": ("/f1/f2/nothing", 1.00),
+    "write": ("/f1/f2/@@write?title=a", 1.15),
 }
 """Path of each request, and the upper limit of ours by theirs."""
 

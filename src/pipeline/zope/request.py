@@ -13,7 +13,7 @@ from zExceptions import HTTPException, Unauthorized, upgradeException
 from zope.globalrequest import clearRequest, setRequest
 from zope.security.management import endInteraction
 from ZPublisher import WSGIPublisher, pubevents
-from ZPublisher.HTTPRequest import HTTPRequest
+from ZPublisher.HTTPRequest import HTTPRequest, WSGIRequest
 from ZPublisher.HTTPResponse import WSGIResponse
 from ZPublisher.Iterators import IUnboundStreamIterator
 
@@ -26,7 +26,6 @@ from pipeline.response import Response
 from pipeline.toolkit.events import tell
 from pipeline.toolkit.manager import ImplicitManager, end_use, give_back_thread, take_thread
 from pipeline.toolkit.requests import WalkedRequest, hide_pipeline, put, walk_of
-from pipeline.zope import short
 
 if TYPE_CHECKING:
     from pipeline.zope.explaining import Watcher
@@ -154,7 +153,7 @@ def new_request_of(environ: dict[str, Any]) -> Any:
     """Make the request of Zope for an environ, with its response."""
     answer = WSGIResponse(stdout=BytesIO(), stderr=BytesIO())
     set_server(answer, environ)
-    return short.new_request(environ["wsgi.input"], environ, answer)
+    return WSGIRequest(environ["wsgi.input"], environ, answer)
 
 
 def set_server(answer: Any, environ: dict[str, Any]) -> None:
@@ -214,7 +213,7 @@ def put_answer(request: Any, response: Response) -> None:
     """Put what Zope's response has on ours."""
     answer = request.zope_response
     is_stub = request.call is not None and request.call.is_stub
-    status, headers = answer.finalize() if is_stub else short.finalize(answer)
+    status, headers = answer.finalize()
     body = answer.body
     if isinstance(body, IOBase) or IUnboundStreamIterator.providedBy(body):
         blocks = blocks_of(body, request)
