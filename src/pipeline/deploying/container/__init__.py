@@ -200,11 +200,37 @@ def pin(found: dict[str, Any]) -> str:
     return f"{about['name']}=={about['version']} --hash=sha256:{digest}\n"
 
 
+OF_PYPROJECT: dict[str, tuple[type, ...]] = {
+    "project": (dict,),
+    "project.name": (str,),
+    "project.version": (str,),
+    "project.optional-dependencies": (dict,),
+    "build-system": (dict,),
+    "build-system.requires": (list,),
+    "tool": (dict,),
+    "tool.setuptools": (dict,),
+    "tool.setuptools.packages": (list, dict),
+}
+"""The keys of pyproject.toml that are read, outermost first, with the types of their values."""
+KINDS: dict[type, str] = {dict: "a table", list: "a list of texts", str: "a text"}
+
+
 def project_of(root: Path) -> dict[str, Any]:
-    """Return what pyproject.toml says; nothing if there is none."""
+    """Return what pyproject.toml says; nothing if there is none. ConfigurationError names a key of another type."""
+    file = root / "pyproject.toml"
     try:
-        return tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+        found = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{root / 'pyproject.toml'}: {error}") from None
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise ConfigurationError(f"{file}: {error}") from None
+    for key, kinds in OF_PYPROJECT.items():
+        value: Any = found
+        *tables, name = key.split(".")
+        for table in tables:
+            value = value.get(table, {})
+        value = value.get(name, kinds[0]())
+        is_text = not isinstance(value, list) or all(isinstance(one, str) for one in value)
+        if not isinstance(value, kinds) or not is_text:
+            raise ConfigurationError(f"{file}: {key} must be {KINDS[kinds[0]]}, not {value!r}")
+    return found
