@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 from paste.deploy import loadapp, loadwsgi
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
@@ -38,14 +39,29 @@ def load(uri: str, name: str | None = None, relative_to: str | None = None, **gl
     also checked across foreign middleware, which ``loadapp`` cannot do.
     """
     chains = list(plan(uri, name, relative_to, **global_conf))
-    for chain in chains:
-        chain.check_order()
+    check(chains)
     with named_errors(uri):
         app: WSGIApp = loadapp(uri, name=name, relative_to=relative_to, global_conf=global_conf)
     if isinstance(app, Pipeline):
         app.finish()
     refuse_unadded(chains)
     return app
+
+
+def check(chains: Sequence[Chain]) -> None:
+    """Raise ConfigurationError if elements are in a wrong order, if one is missing, or if two write one file. Two
+    may share what options of one name say, such as a file of keys."""
+    for chain in chains:
+        chain.check_order()
+    writers: dict[str, tuple[Step, str]] = {}
+    for step in (step for chain in chains for step in chain.steps if step.element is not None):
+        for path in step.facts.writes:
+            option = next((name for name, text in step.strings.items() if path in unquote(text)), "")
+            other, shared = writers.setdefault(os.path.realpath(path), (step, option))
+            if str(other) != str(step) and shared != option:
+                where, place = other.source.option(shared), step.source.option(option)
+                said = f"{path} is the file of {other}, too, which would be destroyed: name another here or there"
+                raise ConfigurationError(f"{place}: {said} ({where})")
 
 
 def refuse_unadded(chains: Sequence[Chain]) -> None:

@@ -21,7 +21,7 @@ from pipeline.composition import Element, Offers, Pipeline
 from pipeline.interfaces import Handler
 from pipeline.loading.command_line import make_importable, parse_variables, split_name
 from pipeline.order import Contract
-from pipeline.paste import Step, named_errors, plan, step_of
+from pipeline.paste import Step, check, named_errors, plan, step_of
 from pipeline.switch import Switch
 from pipeline.telling.errors import refusal
 from pipeline.telling.words import place_of
@@ -66,8 +66,7 @@ def build(
     path, name = split_name(ini)
     make_importable(path)
     uri, variables = f"config:{path}", parse_variables(list(words))
-    for chain in plan(uri, name, **variables):
-        chain.check_order()
+    check(list(plan(uri, name, **variables)))
     building = Building(watch, opened, options)
     with named_errors(uri):
         context = loadcontext(APP, uri, name=name, global_conf=variables)
