@@ -142,7 +142,7 @@ def unread(chains: Sequence[Chain], names: Iterable[str]) -> Iterator[tuple[str,
     """Yield the variables that no ini of the chains reads, each with one that is read and has nearly its name."""
     inis = {ini for chain in chains for step in chain.steps for ini in step.source.inis}
     text = "\n".join(Path(ini).read_text("utf-8", "replace") for ini in inis)
-    read = {*re.findall(r"%\((\w++)\)s", text), *re.findall(r"(?m)^get [^=\n]*+=[ \t]*+(\w+)", text)}
+    read = {*re.findall(r"%\(([^()]++)\)s", text), *re.findall(r"(?m)^get [^=\n]*+=[ \t]*+(\S+)", text)}
     for name in sorted({*names} - read):
         if near := get_close_matches(name, sorted(read), 1, 0.8):
             yield name, near[0]
