@@ -242,6 +242,14 @@ def place_in(file: str | Path, section: str, option: str = "") -> str:
     return f"{file}, section [{section}], line {number}"
 
 
+def lines_from(place: str) -> list[str]:
+    """Return the lines of an ini from a place on; none for a place without a line."""
+    file, _, line = place.rpartition(", line ")
+    if not line.isdecimal():
+        return []
+    return Path(file.partition(", section ")[0]).read_text("utf-8", "replace").splitlines()[int(line) - 1 :]
+
+
 def variables_of(file: str | Path) -> dict[str, str]:
     """Return the places of the variables in the section [DEFAULT] of one ini, by their names."""
     section, found = "", dict[str, str]()

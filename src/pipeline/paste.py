@@ -234,14 +234,9 @@ def _is_of(point: Any, egg: str) -> bool:
 
 
 def _chains(context: LoaderContext, condition: str, outer: tuple[Step, ...]) -> Iterator[Chain]:
-    kind = context.object_type.name
-    if kind == "pipeline":
-        filters = [step for inner in context.filter_contexts for step in _filters(inner)]
-        yield from _chains(context.app_context, condition, (*outer, *filters))
-    elif kind in ("filter_app", "filtered_with"):
-        filters = list(_filters(context.filter_context))
-        yield from _chains(context.next_context, condition, (*outer, *filters))
-    elif context.object is switch:
+    *filters, context = unfolded(context)
+    outer = (*outer, *map(step_of, filters))
+    if context.object is switch:
         branches = [(line.split()[0], line) for line in branch_lines(context.local_conf)]
         if default := context.local_conf.get("default"):
             branches.append((default, f"{default} by default"))
@@ -280,12 +275,14 @@ def _apps_of(context: LoaderContext) -> Iterator[tuple[str, str, LoaderContext]]
                 yield name, option, context.loader.app_context(name, global_conf=context.global_conf)
 
 
-def _filters(context: LoaderContext) -> Iterator[Step]:
-    if context.object_type.name == "filtered_with":  # a filter that is filtered itself
-        yield from _filters(context.filter_context)
-        yield from _filters(context.next_context)
-    else:
-        yield step_of(context)
+def unfolded(context: LoaderContext) -> list[LoaderContext]:
+    """Return the filters of a context, outermost first, and last the app, or the filter, that they are around."""
+    kind = context.object_type.name
+    if kind == "pipeline":
+        return [one for part in (*context.filter_contexts, context.app_context) for one in unfolded(part)]
+    if kind in ("filter_app", "filtered_with"):
+        return [*unfolded(context.filter_context), *unfolded(context.next_context)]
+    return [context]
 
 
 def steps_of(context: LoaderContext) -> Iterator[Step]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paste.deploy.loadwsgi import APP, loadcontext
 
-from pipeline.ini import Source, sections_of
+from pipeline.ini import Source, lines_from, sections_of
 from pipeline.switch import branch_lines, segments_of, switch
 from pipeline.telling.findings import Finding
 
@@ -89,12 +89,8 @@ def _implies(condition: str, wanted: str) -> bool:
 
 def _line(place: str, text: str) -> str:
     """Return the place of a line of an option of several lines, as exactly as can be told."""
-    head, _, number = place.rpartition(", line ")
-    file = head.partition(", section ")[0]
-    if not number.isdecimal():
-        return place
-    lines = Path(file).read_text("utf-8", "replace").splitlines()
+    head, _, first = place.rpartition(", line ")
     words = text.split()
-    first = int(number)
-    found = (one for one, line in enumerate(lines, 1) if one >= first and line.split()[-len(words) :] == words)
-    return f"{head}, line {next(found, first)}"
+    found = (number for number, line in enumerate(lines_from(place)) if line.split()[-len(words) :] == words)
+    number = next(found, None)
+    return place if number is None else f"{head}, line {int(first) + number}"

@@ -10,14 +10,15 @@ import logging
 import logging.handlers
 import re
 from collections.abc import Iterator, Mapping
-from configparser import ConfigParser, InterpolationError
 from configparser import Error as IniError
+from configparser import InterpolationError
 from difflib import get_close_matches
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from pipeline.ini import place_in, sections_of
+from pipeline.loading.site import logging_in
 from pipeline.options import resolve
 from pipeline.telling.errors import in_one_line
 from pipeline.telling.findings import Finding
@@ -44,9 +45,7 @@ class _Logging:
     def __init__(self, path: Path, variables: Mapping[str, str]) -> None:
         self.path = path
         self.sections = sections_of(str(path))
-        defaults = {"here": str(path.parent), "__file__": str(path), **variables}
-        self.parser = ConfigParser({name: value.replace("%", "%%") for name, value in defaults.items()})
-        self.parser.read(path, encoding="utf-8")
+        self.parser = logging_in(path, variables)
 
     def error(self, section: str, option: str, what: str, remedy: str = "") -> Finding:
         return Finding("error", place_in(self.path, section, option), what, remedy)

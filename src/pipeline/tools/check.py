@@ -17,7 +17,7 @@ from pipeline.checking.values import slips_in
 from pipeline.composition import Element
 from pipeline.explaining.unscanned import unscanned
 from pipeline.forms.arguments import FormArguments
-from pipeline.ini import place_in, sections_of, text_of, variables_of
+from pipeline.ini import lines_from, place_in, sections_of, text_of, variables_of
 from pipeline.loading.building import Built, build
 from pipeline.loading.command_line import (
     facts_of,
@@ -290,11 +290,12 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
     for option, value in element.options.items():
         where = source.option(option)
         if option == "debug" and value is True:
-            where = of_variable(source.inis, where)
-            yield Finding.of("debug mode", where, element=element.name)._replace(level=debug)
+            places = (variables_of(ini).get(variable(where)) for ini in source.inis)
+            place = next(filter(None, places), where)
+            yield Finding.of("debug mode", place, element=element.name)._replace(level=debug)
         elif option.startswith("max_") and isinstance(value, int) and value > MOST_MEMORY:
             yield Finding.of("no limit", where, option=option, value=value, element=element.name)
-        elif value is None or option in secrets or is_variable(where):
+        elif value is None or option in secrets or variable(where):
             pass  # None may stand for something else
         elif parameters[option].default == value:
             yield Finding.of("default", where, option=option, value=written(value), element=element.name)
@@ -306,23 +307,10 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
             yield Finding.of("weak password", where, user=weak)
 
 
-def is_variable(where: str) -> bool:
-    """Return whether an option takes the value of a variable (``get option = name``), by its place."""
-    return line_at(where).startswith("get ")
-
-
-def line_at(where: str) -> str:
-    """Return the line of an ini that a place names, or ""."""
-    file, _, line = where.rpartition(", line ")
-    lines = Path(file.partition(", section ")[0]).read_text("utf-8", "replace").splitlines() if line else []
-    return lines[int(line) - 1] if lines else ""
-
-
-def of_variable(inis: Iterable[str], where: str) -> str:
-    """Return the place of the variable that an option takes its value from; of the option, if it takes none."""
-    name = line_at(where).partition("=")[2].strip()
-    places = (variables_of(ini).get(name) for ini in inis if is_variable(where))
-    return next(filter(None, places), where)
+def variable(where: str) -> str:
+    """Return the name of the variable that an option takes its value from (``get option = name``), or ""."""
+    line = "".join(lines_from(where)[:1])
+    return line.partition("=")[2].strip() if line.startswith("get ") else ""
 
 
 def _weak_password(uri: str) -> str:

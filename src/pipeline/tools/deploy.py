@@ -169,14 +169,10 @@ def put(site: Site, deployment: Deployment, gone: Sequence[str]) -> None:
         ready = [site.check] if verb == "check" else []  # asks the site; the server's own check reads the files
         for number, command in enumerate([*deployment.all(verb), *ready]):
             print(f"  {'' if number else verb:7} {command}")
-    for note in (*deployment.all("note"), *notes_on_leftovers(site, deployment), *notes_on_passwords(site), *gone):
+    text = "".join(deployment.files.values())  # which names the files that the server removes itself
+    left = [f"Before a start: rm -f {one}" for one in site.leftovers if Path(one).name not in text]
+    for note in (*deployment.all("note"), *left, *notes_on_passwords(site), *gone):
         print(f"  note    {note}")
-
-
-def notes_on_leftovers(site: Site, deployment: Deployment) -> list[str]:
-    """Name the files to be removed before a start, unless the server removes them itself."""
-    text = "".join(deployment.files.values())
-    return [f"Before a start: rm -f {one}" for one in site.leftovers if Path(one).name not in text]
 
 
 def notes_on_passwords(site: Site) -> list[str]:

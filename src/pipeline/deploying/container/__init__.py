@@ -200,19 +200,13 @@ def pin(found: dict[str, Any]) -> str:
     return f"{about['name']}=={about['version']} --hash=sha256:{digest}\n"
 
 
-OF_PYPROJECT: dict[str, tuple[type, ...]] = {
-    "project": (dict,),
-    "project.name": (str,),
-    "project.version": (str,),
-    "project.optional-dependencies": (dict,),
-    "build-system": (dict,),
-    "build-system.requires": (list,),
-    "tool": (dict,),
-    "tool.setuptools": (dict,),
-    "tool.setuptools.packages": (list, dict),
-}
-"""The keys of pyproject.toml that are read, outermost first, with the types of their values."""
-KINDS: dict[type, str] = {dict: "a table", list: "a list of texts", str: "a text"}
+OF_PYPROJECT: tuple[tuple[str, type | tuple[type, ...], tuple[str, ...]], ...] = (
+    ("a table", dict, ("project", "project.optional-dependencies", "build-system", "tool", "tool.setuptools")),
+    ("a text", str, ("project.name", "project.version")),
+    ("a list of texts", list, ("build-system.requires",)),
+    ("a list of texts", (list, dict), ("tool.setuptools.packages",)),
+)
+"""The keys of pyproject.toml that are read, each behind that of its table, and what their values must be."""
 
 
 def project_of(root: Path) -> dict[str, Any]:
@@ -224,13 +218,12 @@ def project_of(root: Path) -> dict[str, Any]:
         return {}
     except ValueError as error:  # not TOML, or not UTF-8
         raise ConfigurationError(f"{file}: {error}") from None
-    for key, kinds in OF_PYPROJECT.items():
-        value: Any = found
-        *tables, name = key.split(".")
-        for table in tables:
-            value = value.get(table, {})
-        value = value.get(name, kinds[0]())
-        is_text = not isinstance(value, list) or all(isinstance(one, str) for one in value)
-        if not isinstance(value, kinds) or not is_text:
-            raise ConfigurationError(f"{file}: {key} must be {KINDS[kinds[0]]}, not {value!r}")
+    for what, kinds, keys in OF_PYPROJECT:
+        for key in keys:
+            value: Any = found
+            for name in key.split("."):
+                value = (value or {}).get(name)
+            is_odd = isinstance(value, list) and not all(isinstance(one, str) for one in value)
+            if value is not None and (is_odd or not isinstance(value, kinds)):
+                raise ConfigurationError(f"{file}: {key} must be {what}, not {value!r}")
     return found
