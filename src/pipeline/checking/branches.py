@@ -61,10 +61,8 @@ def contradiction(conditions: list[str]) -> tuple[str, str] | None:
 
 
 def _are_apart(kind: str, one: str, other: str) -> bool:
-    if kind == "method":
+    if kind in ("method", "scheme"):
         return not {*one.upper().split(",")} & {*other.upper().split(",")}
-    if kind == "scheme":
-        return one != other
     if kind == "path":
         return segments_of(one)[: len(segments_of(other))] != segments_of(other)[: len(segments_of(one))]
     return False
@@ -76,12 +74,10 @@ def _implies(condition: str, wanted: str) -> bool:
     wanted_kind, _, wanted_value = wanted.partition("=")
     if kind.lower() != wanted_kind.lower() or kind == "view":  # each line asks its own app
         return False
-    if kind == "method":
+    if kind in ("method", "scheme"):
         return {*value.upper().split(",")} <= {*wanted_value.upper().split(",")}
     if kind == "path":
         return segments_of(value)[: len(segments_of(wanted_value))] == segments_of(wanted_value)
-    if kind == "scheme":
-        return value == wanted_value
     # A pattern that takes a "*" for any other letter matches all that it stands for.
     taken = [one.replace("[", "[[]").replace("?", "[?]") for one in wanted_value.lower().split(",")]
     return all(any(fnmatchcase(word, one) for one in taken) for word in value.lower().split(","))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import sysconfig
-import tomllib
 import traceback
 from configparser import Error as IniError
 from configparser import InterpolationError
@@ -20,7 +19,7 @@ OF_THE_SITE = (ConfigurationError, IniError, ImportError, OSError, SyntaxError, 
 PLEASE = "\nThis is a mistake of wsgi-pipeline. Please report it, with all the lines above."
 STDLIB = sysconfig.get_path("stdlib")
 
-EXTRAS: dict[str, str] = tomllib.loads(Path(__file__).with_name("extras.toml").read_text("utf-8"))
+EXTRAS: dict[str, str] = texts_of(Path(__file__).with_name("extras.toml"))
 """The extra of wsgi-pipeline that installs a module."""
 
 REFUSALS = texts_of(Path(__file__).with_name("refusals.toml"))
