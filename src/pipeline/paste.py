@@ -57,7 +57,7 @@ def check(chains: Sequence[Chain]) -> None:
     for step in (step for chain in chains for step in chain.steps if step.element is not None):
         for path in step.facts.writes:
             option = next((name for name, text in step.strings.items() if path in unquote(text)), "")
-            other, shared = writers.setdefault(os.path.realpath(path), (step, option))
+            other, shared = writers.setdefault(os.path.realpath(path.replace("\0", "")), (step, option))
             if str(other) != str(step) and shared != option:
                 where, place = other.source.option(shared), step.source.option(option)
                 said = f"{path} is the file of {other}, too, which would be destroyed: name another here or there"
