@@ -131,22 +131,19 @@ class Building:
         def watcher(next: Handler) -> Offers:
             offers = Offers(partial(watch, step, next), **own)
             if opened is not None:
-                offers.attributes |= {name: telling(one, opened) for name, one in openers(step, offers).items()}
+                told = {name: partial(open_told, one, opened) for name, one in openers(step, offers).items()}
+                offers.attributes |= told
             return offers
 
         contract = Contract(f"(watcher {next(self.numbers)})", adds=adds)
         return Element(watcher, contract)(app)  # it is put around the app
 
 
-def telling(opener: Callable[[Any], Any], opened: Opened) -> Callable[[Any], Any]:
-    """Return the function that opens what an element offers, and tells ``opened`` of it."""
-
-    def open_told(request: Any) -> Any:
-        value = opener(request)
-        opened(request, value)
-        return value
-
-    return open_told
+def open_told(opener: Callable[[Any], Any], opened: Opened, request: Any) -> Any:
+    """Open what an element offers, and tell ``opened`` of it."""
+    value = opener(request)
+    opened(request, value)
+    return value
 
 
 def filtered(context: LoaderContext, app: Any) -> Any:
