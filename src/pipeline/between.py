@@ -44,11 +44,14 @@ class Step(NamedTuple):
     def facts(self) -> Facts:
         """What an operator must know of it. A foreign part may declare it, by ``pipeline.paste.with_facts``."""
         facts: Facts
-        if self.element is not None:
-            facts = self.element.facts
-        else:
-            declared = getattr(self.factory, "facts", None)
-            facts = declared(**self.strings) if declared is not None else Facts()
+        try:
+            if self.element is not None:
+                facts = self.element.facts
+            else:
+                declared = getattr(self.factory, "facts", None)
+                facts = declared(**self.strings) if declared is not None else Facts()
+        except ValueError as error:
+            raise ConfigurationError(f"{self.where}: {self}: {error}") from error
         return facts
 
     def __str__(self) -> str:

@@ -74,14 +74,9 @@ def _health(
     at_least(0, slow=slow, threads=threads)
     if listen and not watch:
         raise ValueError("the option listen needs the option watch, a directory")
-    if listen and "/" not in listen and not _has_port(listen):
+    port = re.fullmatch(r"[^\s,]+:([0-9]{1,5})", listen)  # 0 is one that a server would choose itself
+    if listen and "/" not in listen and not (port and 0 < int(port[1]) <= 65_535):
         raise ValueError(f"the option listen must be host:port, or the path of a UNIX socket, not {listen!r}")
-
-
-def _has_port(listen: str) -> bool:
-    """Return whether an address is a host and a port that exists, and not one that a server would choose itself."""
-    found = re.fullmatch(r"[^\s,]+:([0-9]{1,5})", listen)
-    return found is not None and 0 < int(found[1]) <= 65_535
 
 
 def _facts(*, watch: str = "", listen: str = "", slow: str = "10", threads: str = "0", **strings: str) -> Facts:

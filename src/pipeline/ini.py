@@ -235,9 +235,29 @@ def sections_of(file: str) -> dict[str, _Section]:
     return dict(_inis(file)).get(file, {})
 
 
-def variables_of(file: str | Path) -> list[str]:
-    """Return the names of the variables in the section [DEFAULT] of one ini."""
-    return re.findall(r"(?m)^(\w++)[ \t]*+[=:]", text_of(Path(file), "DEFAULT"))
+def place_in(file: str | Path, section: str, option: str = "") -> str:
+    """Return the place of an option of a section, or of ``get option``; of the section if it has neither."""
+    line, keys = sections_of(str(file)).get(section, (1, {}))
+    number, _ = keys.get(option, keys.get(f"get {option}", (line, None)))
+    return f"{file}, section [{section}], line {number}"
+
+
+def lines_from(place: str) -> list[str]:
+    """Return the lines of an ini from a place on; none for a place without a line."""
+    file, _, line = place.rpartition(", line ")
+    if not line.isdecimal():
+        return []
+    return Path(file.partition(", section ")[0]).read_text("utf-8", "replace").splitlines()[int(line) - 1 :]
+
+
+def variables_of(file: str | Path) -> dict[str, str]:
+    """Return the places of the variables in the section [DEFAULT] of one ini, by their names."""
+    section, found = "", dict[str, str]()
+    for number, line in enumerate(Path(file).read_text("utf-8", "replace").splitlines(), 1):
+        section = line.strip() if line.startswith("[") else section
+        if section == "[DEFAULT]" and (name := re.match(r"([^\s=:#;]++)\s*+[=:]", line)):
+            found.setdefault(name[1], f"{file}, section [DEFAULT], line {number}")
+    return found
 
 
 def text_of(path: Path, section: str) -> str:

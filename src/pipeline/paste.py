@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 from paste.deploy import loadapp, loadwsgi
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
@@ -38,14 +39,29 @@ def load(uri: str, name: str | None = None, relative_to: str | None = None, **gl
     also checked across foreign middleware, which ``loadapp`` cannot do.
     """
     chains = list(plan(uri, name, relative_to, **global_conf))
-    for chain in chains:
-        chain.check_order()
+    check(chains)
     with named_errors(uri):
         app: WSGIApp = loadapp(uri, name=name, relative_to=relative_to, global_conf=global_conf)
     if isinstance(app, Pipeline):
         app.finish()
     refuse_unadded(chains)
     return app
+
+
+def check(chains: Sequence[Chain]) -> None:
+    """Raise ConfigurationError if elements are in a wrong order, if one is missing, or if two write one file. Two
+    may share what options of one name say, such as a file of keys."""
+    for chain in chains:
+        chain.check_order()
+    writers: dict[str, tuple[Step, str]] = {}
+    for step in (step for chain in chains for step in chain.steps if step.element is not None):
+        for path in step.facts.writes:
+            option = next((name for name, text in step.strings.items() if path in unquote(text)), "")
+            other, shared = writers.setdefault(os.path.realpath(path.replace("\0", "")), (step, option))
+            if str(other) != str(step) and shared != option:
+                where, place = other.source.option(shared), step.source.option(option)
+                said = f"{path} is the file of {other}, too, which would be destroyed: name another here or there"
+                raise ConfigurationError(f"{place}: {said} ({where})")
 
 
 def refuse_unadded(chains: Sequence[Chain]) -> None:
@@ -218,14 +234,9 @@ def _is_of(point: Any, egg: str) -> bool:
 
 
 def _chains(context: LoaderContext, condition: str, outer: tuple[Step, ...]) -> Iterator[Chain]:
-    kind = context.object_type.name
-    if kind == "pipeline":
-        filters = [step for inner in context.filter_contexts for step in _filters(inner)]
-        yield from _chains(context.app_context, condition, (*outer, *filters))
-    elif kind in ("filter_app", "filtered_with"):
-        filters = list(_filters(context.filter_context))
-        yield from _chains(context.next_context, condition, (*outer, *filters))
-    elif context.object is switch:
+    *filters, context = unfolded(context)
+    outer = (*outer, *map(step_of, filters))
+    if context.object is switch:
         branches = [(line.split()[0], line) for line in branch_lines(context.local_conf)]
         if default := context.local_conf.get("default"):
             branches.append((default, f"{default} by default"))
@@ -264,12 +275,14 @@ def _apps_of(context: LoaderContext) -> Iterator[tuple[str, str, LoaderContext]]
                 yield name, option, context.loader.app_context(name, global_conf=context.global_conf)
 
 
-def _filters(context: LoaderContext) -> Iterator[Step]:
-    if context.object_type.name == "filtered_with":  # a filter that is filtered itself
-        yield from _filters(context.filter_context)
-        yield from _filters(context.next_context)
-    else:
-        yield step_of(context)
+def unfolded(context: LoaderContext) -> list[LoaderContext]:
+    """Return the filters of a context, outermost first, and last the app, or the filter, that they are around."""
+    kind = context.object_type.name
+    if kind == "pipeline":
+        return [one for part in (*context.filter_contexts, context.app_context) for one in unfolded(part)]
+    if kind in ("filter_app", "filtered_with"):
+        return [*unfolded(context.filter_context), *unfolded(context.next_context)]
+    return [context]
 
 
 def steps_of(context: LoaderContext) -> Iterator[Step]:

@@ -13,6 +13,7 @@ import pytest
 from pipeline.deploying import container, tls
 from pipeline.deploying.site import MARGIN, MIB, limit_of, need_readable, password_in
 from pipeline.interfaces import ConfigurationError
+from pipeline.tools.command import main
 
 
 @pytest.mark.parametrize(("mode", "is_closed"), [(0o755, False), (0o751, True), (0o754, True), (0o750, True)])
@@ -97,3 +98,41 @@ def test_a_package_that_is_not_on_the_index_says_how(tmp_path: Path, monkeypatch
     text = str(refused.value)
     assert f"Put wheels of packages that are not on the index into {tmp_path}/wheels" in text
     assert "write requirements.txt into DIR yourself, with hashes" in text and "No matching distribution" in text
+
+
+@pytest.mark.parametrize("target", ["container", "kubernetes"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b'project = "x"', "project must be a table, not 'x'"),
+        (b"project = [1]", "project must be a table, not [1]"),
+        (b"[project]\nname = 5", "project.name must be a text, not 5"),
+        (b"[project]\nversion = 1.0", "project.version must be a text, not 1.0"),
+        (b'[project]\noptional-dependencies = "production"', "project.optional-dependencies must be a table, not "),
+        (b"build-system = []", "build-system must be a table, not []"),
+        (b'[build-system]\nrequires = "setuptools"', "build-system.requires must be a list of texts, not"),
+        (b"[build-system]\nrequires = [5]", "build-system.requires must be a list of texts, not [5]"),
+        (b"tool = 1", "tool must be a table, not 1"),
+        (b'[tool]\nsetuptools = "on"', "tool.setuptools must be a table, not 'on'"),
+        (b'[tool.setuptools]\npackages = [["shop"]]', "tool.setuptools.packages must be a list of texts,"),
+        (b"[project", "Expected ']' at the end of a table declaration"),
+        (b'[project]\nname = "\xff"', "'utf-8' codec can't decode byte 0xff"),
+    ],
+)
+def test_a_project_that_cannot_be_read_is_named_with_its_key(
+    target: str, text: bytes, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    done = SimpleNamespace(returncode=0, stdout=json.dumps({"install": []}))
+    monkeypatch.setattr(container.subprocess, "run", lambda *words, **options: done)
+    (tmp_path / "pyproject.toml").write_bytes(text)
+    (tmp_path / "site.ini").write_text("[app:main]\nuse = egg:wsgi-pipeline#metrics\n")
+    assert main(["deploy", target, str(tmp_path / "site.ini"), str(tmp_path / "server")]) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"pipeline deploy: {tmp_path}/pyproject.toml: {said}") and "Traceback" not in shown
+
+
+@pytest.mark.parametrize("packages", ['["shop", "shop.views"]', '{find = {where = ["."]}}', None])
+def test_a_project_names_its_packages_or_how_they_are_found(packages: str | None, tmp_path: Path) -> None:
+    lines = ["[project]", 'name = "shop"', "[tool.setuptools]", *([f"packages = {packages}"] if packages else [])]
+    (tmp_path / "pyproject.toml").write_text("\n".join(lines))
+    assert container.project_of(tmp_path)["project"] == {"name": "shop"}

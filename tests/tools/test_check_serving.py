@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.checking.logs import of_logging
 from pipeline.checking.servers import is_for_development, of_server
+from pipeline.loading.site import logging_in
 from pipeline.telling.findings import Finding
 
 INI = """\
@@ -106,6 +107,18 @@ def found_in(tmp_path: Path, text: str) -> list[Finding]:
     ini = tmp_path / "site.ini"
     ini.write_text(text)
     return list(of_logging(ini, {}))
+
+
+def test_a_variable_of_the_command_line_beats_that_of_the_ini(tmp_path: Path) -> None:
+    """As the server reads it. A path may have a percent sign."""
+    (tmp_path / "100%").mkdir()
+    ini = tmp_path / "100%" / "site.ini"
+    ini.write_text(INI)
+    assert list(of_logging(ini, {"lowest": "DEBUG"})) == []
+    (found,) = of_logging(ini, {"lowest": "LOUD"})
+    assert found.what == "'LOUD' is not a level of logging"
+    assert logging_in(ini, {"lowest": "50%"}).get("logger_root", "level") == "50%"
+    assert logging_in(ini, {}).get("handler_file", "args").startswith(f"('{tmp_path}/100%/site.log'")
 
 
 def test_lines_of_the_access_log_that_are_left_out(tmp_path: Path) -> None:

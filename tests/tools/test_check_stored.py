@@ -98,6 +98,32 @@ def test_tables_that_migrations_have_not_reached(
     assert "the tables are at 0001, and the code at 0002" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"[alembic]\n", "No 'script_location' key found in configuration"),
+        (b"[alembic]\nscript_location = gone\n", "Path doesn't exist: gone"),
+        (b"script_location = migrations\n", "this line stands above the first section"),
+        (b"[alembic]\nscript_location = %(gone)s\n", "Bad value substitution"),
+        (b"[alembic]\n# \xff\n", "a file is not UTF-8: save it as that"),
+    ],
+)
+def test_an_ini_of_alembic_that_cannot_be_read_is_named(
+    text: bytes, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("alembic.command")
+    list(make(tmp_path / "shop", "shop_of_a_check", ["sql"]))
+    monkeypatch.syspath_prepend(str(tmp_path / "shop"))
+    file = tmp_path / "shop" / "alembic.ini"
+    file.write_bytes(text)
+    assert main(["check", "--database", str(tmp_path / "shop" / "development.ini")]) == 1
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    (number,) = (number for number, line in enumerate(lines) if line.startswith("error: "))
+    assert said in lines[number] and lines[number + 1].startswith(f"    in {file}"), shown
+    assert shown.err == ""
+
+
 def test_a_database_that_cannot_be_read_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``errors`` makes a page of the exception, and the check is not done."""
     storage = FileStorage(str(tmp_path / "Data.fs"))

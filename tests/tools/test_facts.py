@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from webob import Request
 
-from inis import WITH_HEALTH
+from inis import WITH_HEALTH, ini_of
 from pipeline.composition import Element
 from pipeline.inspector.pages import drawn
 from pipeline.interfaces import ConfigurationError, Facts
@@ -91,6 +91,18 @@ def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deploy, "need_readable", lambda path, user: None)
     monkeypatch.setattr("pipeline.deploying.nginx.module_line", lambda program: "")
     monkeypatch.setattr("pipeline.deploying.container.lock_of", lambda root: "# A lock.\n")
+
+
+@pytest.mark.parametrize("command", ["check", "show", "serve", "deploy gunicorn"])
+def test_a_value_of_which_no_facts_can_be_told_is_named(command: str, tmp_path: Path, capsys: Any) -> None:
+    order, ini = ["zodb", "errors", "transaction", "traverse"], tmp_path / "site.ini"
+    ini.write_text(ini_of(order, "proving.notes", zodb="uri = zeo://[::1"))
+    directory = [str(tmp_path / "server")] if command.startswith("deploy") else []
+    assert main([*command.split(), str(ini), *directory]) == 1
+    said = capsys.readouterr()
+    place = f"{ini}, section [filter:zodb], line {1 + ini.read_text().splitlines().index('[filter:zodb]')}"
+    assert "zodb: Invalid IPv6 URL" in said.out + said.err and place in said.out + said.err
+    assert "Traceback" not in said.err
 
 
 # Two elements from outside.

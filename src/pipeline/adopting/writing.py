@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.adopting.reading import Existing, Middleware
 from pipeline.ini import text_of
+from pipeline.telling.words import texts_of
 
 
 class Known(NamedTuple):
@@ -28,11 +28,10 @@ ZOPE = "Zope2.Startup.run:"
 TRUSTED_PROXY = re.compile(r"^[ \t]*trusted-proxy[ \t]", re.MULTILINE | re.IGNORECASE)
 """A line of a zope.conf by which Zope itself reads ``X-Forwarded-For``, which ``vhost`` would drop."""
 
-TEXT = Path(__file__).with_name("middleware.toml").read_text("utf-8")
-MIDDLEWARE = {begin: Known(**told) for begin, told in tomllib.loads(TEXT).items()}
+MIDDLEWARE = {begin: Known(**told) for begin, told in texts_of(Path(__file__).with_name("middleware.toml")).items()}
 """The middleware that is known, by the beginning of its factory."""
-
-OTHER = Known("it is not known here, and stands where it stood: next to the application", is_kept=True)
+WHY = texts_of(Path(__file__).with_name("why.toml"))
+"""Why the new ini has a part, or why a thing is left as it is."""
 
 
 class Line(NamedTuple):
@@ -58,25 +57,21 @@ def parts_of(existing: Existing, found: Mapping[str, Any]) -> tuple[list[Line], 
         app = of_zope(existing)
         if TRUSTED_PROXY.search(Path(existing.options["zope_conf"]).read_text("utf-8", "replace")):
             without.add("vhost")
-            left.append(Line("vhost", (), "trusted-proxy of the zope.conf tells a visitor's address as before"))
+            left.append(Line("vhost", (), WHY["trusted-proxy"]))
     else:
         elements, app = of_transactions(existing, found, left)
-    outside = [
-        Line("log", ours("log"), "one line in the access log for each request"),
-        Line("vhost", ours("vhost"), "refuses a request without one valid Host; see its option allowed_hosts"),
-    ]
+    outside = [Line(name, ours(name), WHY[name]) for name in ("log", "vhost") if name not in without]
     kept = [
         Line(one.name, () if ":" in one.name else (f"use = config:{existing.path.name}#{one.name}",), row.why)
         for one, row in middleware
         if row.is_kept
     ]
-    parts = [*(one for one in outside if one.name not in without), *elements, *kept, app]
-    return parts, left
+    return [*outside, *elements, *kept, app], left
 
 
 def known(one: Middleware) -> Known:
     """Return what is known of a middleware."""
-    return next((row for prefix, row in MIDDLEWARE.items() if one.factory.startswith(prefix)), OTHER)
+    return next(row for prefix, row in MIDDLEWARE.items() if one.factory.startswith(prefix))
 
 
 def ours(name: str, *lines: str) -> tuple[str, ...]:
@@ -87,8 +82,7 @@ def ours(name: str, *lines: str) -> tuple[str, ...]:
 def of_zope(existing: Existing) -> Line:
     """Return the line of a Zope site."""
     conf = value_of(existing.options["zope_conf"], existing.path)
-    why = "retry, zodb, transaction and the steps of ZPublisher, each an element (docs/howto/zope.rst)"
-    return Line("site", ours("zope", f"zope_conf = {conf}"), why)
+    return Line("site", ours("zope", f"zope_conf = {conf}"), WHY["zope"])
 
 
 def of_transactions(
@@ -98,39 +92,41 @@ def of_transactions(
     line of the application."""
     settings = existing.options if existing.factory else {}
     begin = (f"use = config:{existing.path.name}#{existing.app}",)
-    errors = Line("errors", ours("errors"), "answers the exceptions that leave the application")
-    again = Line("retry", ours("retry"), "tries a request again that met a conflict, after milliseconds")
-    why = "the application, with the options that it has there"
-    app = Line("site", begin, why) if existing.factory else Line(begin[0].removeprefix("use = "), (), why)
+    again, errors = (Line(name, ours(name), WHY[name]) for name in ("retry", "errors"))
+    app = Line("site", begin, WHY["site"])
+    if not existing.factory:
+        app = Line(begin[0].removeprefix("use = "), (), WHY["site"])
     if not any("pyramid_tm" in name for name in found.get("tweens", ())):
-        left.append(Line("transactions", (), "no pyramid_tm was found: the application commits as it did"))
+        left.append(Line("transactions", (), WHY["no pyramid_tm"]))
         return [errors], app
     if "pyramid_retry" in found["modules"]:
-        left.append(Line("pyramid_retry", (), "outside of it, retry makes the further attempts"))
+        left.append(Line("pyramid_retry", (), WHY["pyramid_retry"]))
     has_sql = "zope.sqlalchemy" in found["modules"]
     left += of_isolation(settings) if has_sql else ()
     is_explicit = found["has_manager_hook"]
     has_zodb = "" in found["databases"] and bool(settings.get("zodbconn.uri"))
     if not existing.factory or not (has_zodb or has_sql or is_explicit):
-        is_thread = "its code may use the transaction of the thread"
-        why = is_thread if existing.factory else "its options cannot be set from outside"
-        why += ". Conflicts of a ZODB are tried again, and not those of an SQL database"
-        left.append(Line("pyramid_tm", (), f"it commits as it did, since {why}"))
+        left.append(Line("pyramid_tm", (), WHY["pyramid_tm" if existing.factory else "pyramid_tm of a closed app"]))
         return [again, errors], app
     lines = [f"veto = {found['commit_veto']}"] if found["commit_veto"] else []
-    why = "commits in the place of pyramid_tm, when the application has answered. An answer from 400 on aborts"
-    if not is_explicit and not has_zodb:
-        lines.append(OF_THE_THREAD)
-        why += "; its manager is transaction.manager while the application runs, as with pyramid_tm"
-    transaction = Line("transaction", ours("transaction", *lines), why)
+    transaction = managed("transaction", lines, is_explicit or has_zodb)
     includes = " ".join(["pipeline.mounting", *settings.get("pyramid.includes", "").split()])
     shares = [f"pyramid.includes = {includes}"]
     elements = [again, errors, transaction]
     if has_zodb:
         elements.insert(1, of_zodb(settings, existing.path, is_explicit))
         shares += [f"{name} =" for name in settings if re.match(r"zodbconn\.uri(\.|$)", name)]
-    why = "pipeline.mounting has pyramid_tm and pyramid_zodbconn use the transaction of the pipeline"
-    return elements, Line("site", (*begin, *shares), why)
+    return elements, Line("site", (*begin, *shares), WHY["mounting"])
+
+
+def managed(name: str, lines: Sequence[str], is_explicit: bool) -> Line:
+    """Return the element that begins the transactions.
+
+    is_explicit  False if the code of the application may use the transaction of the thread
+    """
+    if is_explicit:
+        return Line(name, ours(name, *lines), WHY[name])
+    return Line(name, ours(name, *lines, OF_THE_THREAD), f"{WHY[name]}; {WHY['manager']}")
 
 
 def of_isolation(settings: Mapping[str, str]) -> Iterator[Line]:
@@ -138,8 +134,7 @@ def of_isolation(settings: Mapping[str, str]) -> Iterator[Line]:
     for name, value in settings.items():
         setting = f"{name.removesuffix('.url')}.isolation_level"
         if name.endswith(".url") and not value.startswith("sqlite") and setting not in settings:
-            why = "is not set, so in most databases the later of two changes of a row wins without a conflict"
-            yield Line(setting, (), f"{why}. SERIALIZABLE makes it a conflict, which is tried again")
+            yield Line(setting, (), WHY["isolation_level"])
 
 
 def of_zodb(settings: Mapping[str, str], path: Path, is_explicit: bool) -> Line:
@@ -151,11 +146,7 @@ def of_zodb(settings: Mapping[str, str], path: Path, is_explicit: bool) -> Line:
     ]
     lines = [f"uri = {value_of(settings['zodbconn.uri'], path)}"]
     lines += ["databases =", *others] if others else []
-    why = "opens the database of zodbconn.uri, keeps its connections, and answers 503 while it is away"
-    if not is_explicit:
-        lines.append(OF_THE_THREAD)
-        why += "; its manager is transaction.manager while the application runs, as with pyramid_tm"
-    return Line("zodb", ours("zodb", *lines), why)
+    return managed("zodb", lines, is_explicit)
 
 
 def value_of(text: str, path: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paste.deploy.loadwsgi import APP, loadcontext
 
-from pipeline.ini import Source, sections_of
+from pipeline.ini import Source, lines_from, sections_of
 from pipeline.switch import branch_lines, segments_of, switch
 from pipeline.telling.findings import Finding
 
@@ -61,10 +61,8 @@ def contradiction(conditions: list[str]) -> tuple[str, str] | None:
 
 
 def _are_apart(kind: str, one: str, other: str) -> bool:
-    if kind == "method":
+    if kind in ("method", "scheme"):
         return not {*one.upper().split(",")} & {*other.upper().split(",")}
-    if kind == "scheme":
-        return one != other
     if kind == "path":
         return segments_of(one)[: len(segments_of(other))] != segments_of(other)[: len(segments_of(one))]
     return False
@@ -76,12 +74,10 @@ def _implies(condition: str, wanted: str) -> bool:
     wanted_kind, _, wanted_value = wanted.partition("=")
     if kind.lower() != wanted_kind.lower() or kind == "view":  # each line asks its own app
         return False
-    if kind == "method":
+    if kind in ("method", "scheme"):
         return {*value.upper().split(",")} <= {*wanted_value.upper().split(",")}
     if kind == "path":
         return segments_of(value)[: len(segments_of(wanted_value))] == segments_of(wanted_value)
-    if kind == "scheme":
-        return value == wanted_value
     # A pattern that takes a "*" for any other letter matches all that it stands for.
     taken = [one.replace("[", "[[]").replace("?", "[?]") for one in wanted_value.lower().split(",")]
     return all(any(fnmatchcase(word, one) for one in taken) for word in value.lower().split(","))
@@ -89,12 +85,8 @@ def _implies(condition: str, wanted: str) -> bool:
 
 def _line(place: str, text: str) -> str:
     """Return the place of a line of an option of several lines, as exactly as can be told."""
-    head, _, number = place.rpartition(", line ")
-    file = head.partition(", section ")[0]
-    if not number.isdecimal():
-        return place
-    lines = Path(file).read_text("utf-8", "replace").splitlines()
+    head, _, first = place.rpartition(", line ")
     words = text.split()
-    first = int(number)
-    found = (one for one, line in enumerate(lines, 1) if one >= first and line.split()[-len(words) :] == words)
-    return f"{head}, line {next(found, first)}"
+    found = (number for number, line in enumerate(lines_from(place)) if line.split()[-len(words) :] == words)
+    number = next(found, None)
+    return place if number is None else f"{head}, line {int(first) + number}"

@@ -10,14 +10,15 @@ import logging
 import logging.handlers
 import re
 from collections.abc import Iterator, Mapping
-from configparser import ConfigParser, InterpolationError
 from configparser import Error as IniError
+from configparser import InterpolationError
 from difflib import get_close_matches
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from pipeline.ini import sections_of
+from pipeline.ini import place_in, sections_of
+from pipeline.loading.site import logging_in
 from pipeline.options import resolve
 from pipeline.telling.errors import in_one_line
 from pipeline.telling.findings import Finding
@@ -44,16 +45,10 @@ class _Logging:
     def __init__(self, path: Path, variables: Mapping[str, str]) -> None:
         self.path = path
         self.sections = sections_of(str(path))
-        defaults = {"here": str(path.parent), "__file__": str(path), **variables}
-        self.parser = ConfigParser({name: value.replace("%", "%%") for name, value in defaults.items()})
-        self.parser.read(path, encoding="utf-8")
-
-    def where(self, section: str, option: str = "") -> str:
-        line, keys = self.sections.get(section, (1, {}))
-        return f"{self.path}, section [{section}], line {keys.get(option, (line, None))[0]}"
+        self.parser = logging_in(path, variables)
 
     def error(self, section: str, option: str, what: str, remedy: str = "") -> Finding:
-        return Finding("error", self.where(section, option), what, remedy)
+        return Finding("error", place_in(self.path, section, option), what, remedy)
 
     def value(self, section: str, option: str, default: str = "") -> str:
         raw = section.startswith("formatter_")
@@ -107,7 +102,7 @@ class _Logging:
             yield self.error(section, "level", f"{level!r} is not a level of logging", "INFO is one.")
         is_access = self.value(section, "qualname") == "pipeline.access"
         if is_access and logging.getLevelNamesMapping().get(level, 0) > logging.INFO:
-            yield Finding.of("access log", self.where(section, "level"), level=level)
+            yield Finding.of("access log", place_in(self.path, section, "level"), level=level)
         for option, kind in (("handlers", "handler"), ("formatter", "formatter")):
             for name in self.names(section, option):
                 if name not in listed[kind]:
@@ -134,7 +129,7 @@ class _Logging:
             return
         file = bound.arguments.get("filename")
         if cls is logging.FileHandler:
-            yield Finding.of("logrotate", self.where(section, "class"), name=name, file=file)
+            yield Finding.of("logrotate", place_in(self.path, section, "class"), name=name, file=file)
         if isinstance(file, str) and not Path(file).absolute().parent.is_dir():
             what = f"{Path(file).parent} is not there, so {name} cannot write {file}"
             yield self.error(section, "args", what, "Make the directory.")

@@ -14,7 +14,7 @@ from typing import Any
 from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.checking.values import slips_in
-from pipeline.ini import sections_of, text_of
+from pipeline.ini import place_in, sections_of, text_of
 from pipeline.options import resolve
 from pipeline.paste import named_errors
 from pipeline.serving.choice import is_everywhere
@@ -27,13 +27,6 @@ SERVERS = ("waitress", "gunicorn", "granian")
 MIB = 1024 * 1024
 OLDEST_SETUPTOOLS = 77
 """The first setuptools whose pkg_resources finds installed packages with a dot in their name."""
-
-
-def place_in(path: Path, section: str, option: str = "use") -> str:
-    """Return the place of an option of a section, or of ``get option``; of the section if it has neither."""
-    line, keys = sections_of(str(path))[section]
-    number, _ = keys.get(option, keys.get(f"get {option}", (line, None)))
-    return f"{path}, section [{section}], line {number}"
 
 
 def is_for_development(path: Path) -> bool:
@@ -59,7 +52,7 @@ def of_server(path: Path, variables: Mapping[str, str], max_body: int | None) ->
             yield from of_port(path, str(settings.get("host", "127.0.0.1")), str(settings.get("port", "")))
             yield from of_options(path, settings)
     elif others := [name for name in sections_of(str(path)) if name.strip().lower().startswith("server")]:
-        where = place_in(path, others[0])
+        where = place_in(path, others[0], "use")
         yield Finding("warning", where, "no section is [server:main], which is served", "Give it that name.")
     yield from of_safety(path, max_body)
 
@@ -152,11 +145,11 @@ def of_safety(path: Path, max_body: int | None) -> Iterator[Finding]:
             yield Finding.of("every address", place_in(path, "server:main", key), value=value)
     longest = 100 * MIB if max_body is None else max_body
     if "waitress" in text and "max_request_body_size" not in text and longest < 1024 * MIB:
-        yield Finding.of("long bodies", place_in(path, "server:main", ""), longest=longest)
+        yield Finding.of("long bodies", place_in(path, "server:main"), longest=longest)
     names = ("paste#evalerror", "paste#cgitb", "weberror", "werkzeug", "backlash", "pyramid_debugtoolbar")
     debuggers = tuple(f"egg:{name}" for name in names)
     for section, (_, keys) in sections.items():
         _, value = keys.get("use", (0, None))
         if value is not None and value.lower().startswith(debuggers):
-            where = place_in(path, section)
+            where = place_in(path, section, "use")
             yield Finding("warning", where, f"{value} lets visitors run code or see the program", "Delete it.")

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from pipeline.options import resolve
-from pipeline.telling.findings import Finding
+from pipeline.telling.findings import Finding, of_error
 
 SECONDS = 60.0
 """Seconds for which the objects of a database are read."""
@@ -104,7 +104,11 @@ def of_cluster(connection: Any) -> Iterator[Finding]:
 def of_migrations(session: Any, file: Path) -> Iterator[Finding]:
     """Yield that the tables are not at the last step of alembic."""
     config = resolve("alembic.config:Config")(file)
-    heads = set(resolve("alembic.script:ScriptDirectory").from_config(config).get_heads())
+    try:
+        heads = set(resolve("alembic.script:ScriptDirectory").from_config(config).get_heads())
+    except Exception as error:  # the file, or a module of a step, cannot be read
+        yield of_error(error, str(file))
+        return
     context = resolve("alembic.migration:MigrationContext").configure(session.connection())
     current = set(context.get_current_heads())
     if current != heads:

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -204,10 +204,9 @@ def has_code(place: Path, *directories: Path) -> bool:
     return any(code.is_relative_to(place) for code in directories) or any(place.glob("*.py"))
 
 
-def directories_of(facts: StepFacts, directory: Path) -> list[str]:
-    """Return the directories that the site writes to. Relative paths begin in ``directory``, where it runs."""
-    found = set()
-    for path in (path for _, told in facts for path in told.writes):
-        place = (directory / path).resolve()
-        found.add(str(place if path.endswith("/") and place.is_dir() else place.parent))
-    return sorted(found)
+def places_of(facts: StepFacts, directory: Path) -> Iterator[tuple[Step, str, Path]]:
+    """Yield the step, the path and the directory of what the site writes. Relative paths begin in ``directory``."""
+    for step, told in facts:
+        for path in told.writes:
+            place = (directory / path).resolve()
+            yield step, path, place if path.endswith("/") and place.is_dir() else place.parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -18,7 +18,17 @@ ENDS_TLS = ("apache", "nginx")
 
 def tls_of(options: argparse.Namespace, host: str, port: int) -> Tls | None:
     """Return the certificate that the options name; None without --tls. Refuse options that do not fit."""
-    check_target(options.target, options.trusted_proxy, options.name, options.tls)
+    if options.tls and options.target not in ENDS_TLS:
+        raise refusal("no TLS", target=options.target, others=" and ".join(ENDS_TLS))
+    if bool(options.tls) != bool(options.name):
+        raise refusal("TLS without a name")
+    if options.trusted_proxy and options.target != "nginx":
+        raise refusal("no trusted proxy", target=options.target)
+    for proxy in options.trusted_proxy:
+        try:
+            ip_network(proxy)
+        except ValueError as error:
+            raise ConfigurationError(f"--trusted-proxy {proxy}: not an address or network: {error}") from None
     if not options.tls:
         return None
     certificate, key = (str(Path(path).absolute()) for path in options.tls)
@@ -28,21 +38,6 @@ def tls_of(options: argparse.Namespace, host: str, port: int) -> Tls | None:
     if port == options.http_port:
         raise ConfigurationError(f"--http-port {port}: --port has the same number")
     return Tls(certificate, key, names, address_of(host, options.http_port), "" if port == 443 else f":{port}")
-
-
-def check_target(target: str, proxies: Iterable[str], names: Sequence[str], files: Sequence[str] | None) -> None:
-    """Refuse the options for TLS of a target that does not have them, and options that go together."""
-    if files and target not in ENDS_TLS:
-        raise refusal("no TLS", target=target, others=" and ".join(ENDS_TLS))
-    if bool(files) != bool(names):
-        raise refusal("TLS without a name")
-    if proxies and target != "nginx":
-        raise refusal("no trusted proxy", target=target)
-    for proxy in proxies:
-        try:
-            ip_network(proxy)
-        except ValueError as error:
-            raise ConfigurationError(f"--trusted-proxy {proxy}: not an address or network: {error}") from None
 
 
 def host_name(text: str) -> str:

@@ -21,7 +21,7 @@ from pipeline.composition import Element, Offers, Pipeline
 from pipeline.interfaces import Handler
 from pipeline.loading.command_line import make_importable, parse_variables, split_name
 from pipeline.order import Contract
-from pipeline.paste import Step, named_errors, plan, step_of
+from pipeline.paste import Step, check, named_errors, plan, step_of, unfolded
 from pipeline.switch import Switch
 from pipeline.telling.errors import refusal
 from pipeline.telling.words import place_of
@@ -66,8 +66,7 @@ def build(
     path, name = split_name(ini)
     make_importable(path)
     uri, variables = f"config:{path}", parse_variables(list(words))
-    for chain in plan(uri, name, **variables):
-        chain.check_order()
+    check(list(plan(uri, name, **variables)))
     building = Building(watch, opened, options)
     with named_errors(uri):
         context = loadcontext(APP, uri, name=name, global_conf=variables)
@@ -88,14 +87,15 @@ class Building:
 
     def app(self, context: LoaderContext) -> Any:
         """Return the app of a context."""
-        kind = context.object_type.name
-        if kind == "pipeline":
-            app = self.app(context.app_context)
-            for inner in reversed(context.filter_contexts):
-                app = self.with_filter(inner, app)
-            return app
-        if kind in ("filter_app", "filtered_with"):
-            return self.with_filter(context.filter_context, self.app(context.next_context))
+        *filters, end = unfolded(context)
+        app = self.end(end)
+        for one in reversed(filters):
+            step = self.changed_step(one)
+            app = self.watched(step, filtered(one, app), getattr(app, "offered", {}))
+        return app
+
+    def end(self, context: LoaderContext) -> Any:
+        """Return the app of a context without filters."""
         if context.protocol in ("paste.composite_factory", "paste.composit_factory"):
             context.loader = _Loader(context.loader, self)
             app = context.create()
@@ -107,13 +107,6 @@ class Building:
         if isinstance(app, Pipeline):
             self.ends.append((step, app))
         return self.watched(step, app)
-
-    def with_filter(self, context: LoaderContext, app: Any) -> Any:
-        """Return the app with a filter around it."""
-        if context.object_type.name == "filtered_with":  # a filter that is filtered itself
-            return self.with_filter(context.filter_context, self.with_filter(context.next_context, app))
-        step = self.changed_step(context)
-        return self.watched(step, filtered(context, app), getattr(app, "offered", {}))
 
     def changed_step(self, context: LoaderContext) -> Step:
         """Let the caller change the options of a context, and return its step."""
@@ -138,22 +131,19 @@ class Building:
         def watcher(next: Handler) -> Offers:
             offers = Offers(partial(watch, step, next), **own)
             if opened is not None:
-                offers.attributes |= {name: telling(one, opened) for name, one in openers(step, offers).items()}
+                told = {name: partial(open_told, one, opened) for name, one in openers(step, offers).items()}
+                offers.attributes |= told
             return offers
 
         contract = Contract(f"(watcher {next(self.numbers)})", adds=adds)
         return Element(watcher, contract)(app)  # it is put around the app
 
 
-def telling(opener: Callable[[Any], Any], opened: Opened) -> Callable[[Any], Any]:
-    """Return the function that opens what an element offers, and tells ``opened`` of it."""
-
-    def open_told(request: Any) -> Any:
-        value = opener(request)
-        opened(request, value)
-        return value
-
-    return open_told
+def open_told(opener: Callable[[Any], Any], opened: Opened, request: Any) -> Any:
+    """Open what an element offers, and tell ``opened`` of it."""
+    value = opener(request)
+    opened(request, value)
+    return value
 
 
 def filtered(context: LoaderContext, app: Any) -> Any:

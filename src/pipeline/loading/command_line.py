@@ -16,7 +16,7 @@ from typing import Any
 
 from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.options import on_demand
-from pipeline.paste import Chain, Step, plan
+from pipeline.paste import Chain, Step, check, plan
 from pipeline.telling.errors import refusal
 
 autocomplete = on_demand("argcomplete:autocomplete")
@@ -123,16 +123,18 @@ def make_importable(ini: Path) -> None:
 
 
 def plan_of(ini: str, words: Sequence[str], has_order: bool = False) -> list[Chain]:
-    """Return what the ini puts together, without building it. With ``has_order``, raise OrderError if an element is
-    missing or stands in the wrong place."""
+    """Return what the ini puts together, without building it.
+
+    has_order  raise ConfigurationError if an element is missing or in the wrong place, or two write one file
+    """
     path, name = split_name(ini)
     make_importable(path)
     variables = parse_variables(words)
     chains = list(plan(f"config:{path}", name, **variables))
     for given, near in unread(chains, variables) if variables else ():
         raise ConfigurationError(f"no ini reads the variable {given!r}; did you mean {near!r}?")
-    for chain in chains if has_order else ():
-        chain.check_order()
+    if has_order:
+        check(chains)
     return chains
 
 
@@ -140,7 +142,7 @@ def unread(chains: Sequence[Chain], names: Iterable[str]) -> Iterator[tuple[str,
     """Yield the variables that no ini of the chains reads, each with one that is read and has nearly its name."""
     inis = {ini for chain in chains for step in chain.steps for ini in step.source.inis}
     text = "\n".join(Path(ini).read_text("utf-8", "replace") for ini in inis)
-    read = {*re.findall(r"%\((\w++)\)s", text), *re.findall(r"(?m)^get [^=\n]*+=[ \t]*+(\w+)", text)}
+    read = {*re.findall(r"%\(([^()]++)\)s", text), *re.findall(r"(?m)^get [^=\n]*+=[ \t]*+(\S+)", text)}
     for name in sorted({*names} - read):
         if near := get_close_matches(name, sorted(read), 1, 0.8):
             yield name, near[0]

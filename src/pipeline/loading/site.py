@@ -12,10 +12,10 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from configparser import ConfigParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paste.deploy import loadwsgi, util
 
@@ -130,16 +130,21 @@ def try_out(ini: str, file: str | None = None, /, **variables: str) -> int:
     return 0
 
 
+def logging_in(ini: Path, variables: Mapping[str, str]) -> ConfigParser:
+    """Return the sections of an ini as the logging reads them."""
+    parser = ConfigParser()
+    parser.read(ini, encoding="utf-8")
+    for name, value in {"here": str(ini.parent), "__file__": str(ini), **variables}.items():
+        if name in variables or name not in parser.defaults():
+            parser.set("DEFAULT", name, value.replace("%", "%%"))
+    return parser
+
+
 def set_up_logging(ini: Path, variables: dict[str, str]) -> None:
     """Set up what the sections [loggers], [handlers] and [formatters] say, or ``DEFAULT_LOGGING``."""
-    parser = ConfigParser({"here": str(ini.parent), "__file__": str(ini)})
-    parser.read(ini, encoding="utf-8")
+    parser = logging_in(ini, variables)
     if not parser.has_section("loggers"):
-        parser = ConfigParser()
-        parser.read(DEFAULT_LOGGING, encoding="utf-8")
-    defaults: Any = parser.defaults()
-    for variable, value in variables.items():
-        defaults[parser.optionxform(variable)] = value.replace("%", "%%")
+        parser = logging_in(DEFAULT_LOGGING, variables)
     try:
         logging.config.fileConfig(parser, disable_existing_loggers=False)
     except (KeyError, ValueError, AttributeError, ImportError) as error:

@@ -82,7 +82,10 @@ class Stacks:
             "view": next((name for kind, name in within if kind == "view"), ""),
             "user": str(request.__dict__.get("principal") or ""),
             "thread": thread,
-            "stack": [_line(frame) for frame in frames[:MOST_FRAMES]],
+            "stack": [
+                f"{frame.f_code.co_filename}, line {frame.f_lineno}, in {frame.f_code.co_qualname}"
+                for frame in frames[:MOST_FRAMES]
+            ],
         }
 
     def _parts_of(self, request: Request) -> Mapping[CodeType, tuple[str, str]]:
@@ -119,11 +122,6 @@ def _request_of(frames: list[FrameType]) -> Request | None:
         if isinstance(found, Request):
             return found
     return None
-
-
-def _line(frame: FrameType) -> str:
-    code = frame.f_code
-    return f"{code.co_filename}, line {frame.f_lineno}, in {code.co_qualname}"
 
 
 def _server_of(frames: list[FrameType]) -> tuple[int, int] | None:

@@ -5,16 +5,9 @@ from __future__ import annotations
 import re
 import sys
 import sysconfig
-import tomllib
 import traceback
-from configparser import (
-    DuplicateOptionError,
-    DuplicateSectionError,
-    InterpolationError,
-    MissingSectionHeaderError,
-    ParsingError,
-)
 from configparser import Error as IniError
+from configparser import InterpolationError
 from pathlib import Path
 
 from pipeline.ini import sections_of
@@ -26,11 +19,13 @@ OF_THE_SITE = (ConfigurationError, IniError, ImportError, OSError, SyntaxError, 
 PLEASE = "\nThis is a mistake of wsgi-pipeline. Please report it, with all the lines above."
 STDLIB = sysconfig.get_path("stdlib")
 
-EXTRAS: dict[str, str] = tomllib.loads(Path(__file__).with_name("extras.toml").read_text("utf-8"))
+EXTRAS: dict[str, str] = texts_of(Path(__file__).with_name("extras.toml"))
 """The extra of wsgi-pipeline that installs a module."""
 
 REFUSALS = texts_of(Path(__file__).with_name("refusals.toml"))
 """The words of refusals that take more than a line, by what they tell of."""
+OF_AN_INI = REFUSALS.pop("of an ini")
+"""The words of what is wrong with the lines of an ini, by the class of the error."""
 
 
 def refusal(name: str, /, **values: object) -> ConfigurationError:
@@ -90,25 +85,12 @@ def of_ini(error: IniError, said: str) -> str:
 
     said  what the error says by itself
     """
-    match error:
-        case DuplicateOptionError():
-            where = f"{error.source}, section [{error.section}], line {error.lineno}"
-            return f"{where}: the option {error.option!r} stands twice"
-        case DuplicateSectionError():
-            return f"{error.source}, line {error.lineno}: the section [{error.section}] stands twice"
-        case MissingSectionHeaderError():
-            what = "this line stands above the first section, such as [app:main]"
-            if error.line.startswith("\ufeff"):
-                what = "the file begins with a byte order mark: save it as UTF-8 without one (BOM)"
-            return f"{error.source}, line {error.lineno}: {what}: {error.line.strip()}"
-        case ParsingError():
-            line, text = error.errors[0]
-            return f"{error.source}, line {line}: this line is not of the form name = value: {text}"
-        case InterpolationError():
-            found = re.match(r"Error in file (?P<file>\S+): (?:Bad value substitution: )?(?P<what>.*)", said)
-            if found is not None:
-                _, options = sections_of(found["file"]).get(str(error.section), (0, {}))
-                at = f", line {options[error.option][0]}" if error.option in options else ""
-                what = re.sub(r", found: .*", "; a percent sign in a value is written %%", found["what"])
-                return f"{found['file']}, section [{error.section}]{at}: {what}"
-    return said
+    found = re.match(r"Error in file (?P<file>\S+): (?:Bad value substitution: )?(?P<what>.*)", said)
+    if isinstance(error, InterpolationError) and found is not None:
+        _, options = sections_of(found["file"]).get(str(error.section), (0, {}))
+        at = f", line {options[error.option][0]}" if error.option in options else ""
+        what = re.sub(r", found: .*", "; a percent sign in a value is written %%", found["what"])
+        return f"{found['file']}, section [{error.section}]{at}: {what}"
+    line = getattr(error, "line", "")
+    name = "byte order mark" if line.startswith("\ufeff") else type(error).__name__
+    return str(OF_AN_INI.get(name, "{said}").format(said=said, error=error, line=line.strip()))

@@ -34,7 +34,7 @@ def texts_of(file: Path) -> dict[str, Any]:
             return " ".join(found.split())
         if isinstance(found, list):
             return list(map(in_lines, found))
-        return {name: in_lines(one) for name, one in found.items()}
+        return {name: in_lines(one) for name, one in found.items()} if isinstance(found, dict) else found
 
     texts: dict[str, Any] = in_lines(tomllib.loads(file.read_text("utf-8")))
     return texts

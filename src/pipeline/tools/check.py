@@ -12,12 +12,12 @@ from urllib.parse import unquote, urlsplit
 
 from pipeline.checking.branches import of_switches
 from pipeline.checking.logs import of_logging
-from pipeline.checking.servers import is_for_development, of_paster, of_server, place_in
+from pipeline.checking.servers import is_for_development, of_paster, of_server
 from pipeline.checking.values import slips_in
 from pipeline.composition import Element
 from pipeline.explaining.unscanned import unscanned
 from pipeline.forms.arguments import FormArguments
-from pipeline.ini import sections_of, text_of, variables_of
+from pipeline.ini import lines_from, place_in, sections_of, text_of, variables_of
 from pipeline.loading.building import Built, build
 from pipeline.loading.command_line import (
     facts_of,
@@ -112,8 +112,9 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     debug: Level = "note" if is_for_development(path) else "warning"
     for chain in chains:
         findings += of_chain(chain, debug)
-    for given, near in unread(chains, variables_of(path)):
-        findings.append(Finding.of("unread variable", place_of_variable(path, given), name=given, near=near))
+    variables = variables_of(path)
+    for given, near in unread(chains, variables):
+        findings.append(Finding.of("unread variable", variables[given], name=given, near=near))
     if name is None:
         others = path.parent.glob("*.ini")
         beside = [ini for ini in others if f"config:{path.name}#" in ini.read_text("utf-8", "replace")]
@@ -160,7 +161,7 @@ def of_sections(path: Path, others: Iterable[Path] = ()) -> Iterator[Finding]:
         more = {word for section, name in names.items() if name in reached for word in _words(path, section)}
     for section, name in names.items():
         if name not in reached:
-            yield Finding.of("unused section", place_in(path, section, ""), section=section, name=name)
+            yield Finding.of("unused section", place_in(path, section), section=section, name=name)
 
 
 def of_packages(path: Path) -> Iterator[Finding]:
@@ -171,7 +172,7 @@ def of_packages(path: Path) -> Iterator[Finding]:
         package, _, name = used.partition("#")
         if scheme != "egg" or section.startswith("server:"):
             continue
-        where = place_in(path, section)
+        where = place_in(path, section, "use")
         try:
             for point in distribution(package).entry_points:
                 if point.name == (name or "main") and point.group.startswith("paste."):
@@ -289,11 +290,12 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
     for option, value in element.options.items():
         where = source.option(option)
         if option == "debug" and value is True:
-            where = of_variable(source.inis, where)
-            yield Finding.of("debug mode", where, element=element.name)._replace(level=debug)
+            places = (variables_of(ini).get(variable(where)) for ini in source.inis)
+            place = next(filter(None, places), where)
+            yield Finding.of("debug mode", place, element=element.name)._replace(level=debug)
         elif option.startswith("max_") and isinstance(value, int) and value > MOST_MEMORY:
             yield Finding.of("no limit", where, option=option, value=value, element=element.name)
-        elif value is None or option in secrets or is_variable(where):
+        elif value is None or option in secrets or variable(where):
             pass  # None may stand for something else
         elif parameters[option].default == value:
             yield Finding.of("default", where, option=option, value=written(value), element=element.name)
@@ -305,33 +307,10 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
             yield Finding.of("weak password", where, user=weak)
 
 
-def is_variable(where: str) -> bool:
-    """Return whether an option takes the value of a variable (``get option = name``), by its place."""
-    return line_at(where).startswith("get ")
-
-
-def line_at(where: str) -> str:
-    """Return the line of an ini that a place names, or ""."""
-    file, _, line = where.rpartition(", line ")
-    lines = Path(file.partition(", section ")[0]).read_text("utf-8", "replace").splitlines() if line else []
-    return lines[int(line) - 1] if lines else ""
-
-
-def of_variable(inis: Iterable[str], where: str) -> str:
-    """Return the place of the variable that an option takes its value from; of the option, if it takes none."""
-    name = line_at(where).partition("=")[2].strip()
-    places = (place_of_variable(ini, name) for ini in inis if is_variable(where))
-    return next(filter(None, places), where)
-
-
-def place_of_variable(ini: str | Path, name: str) -> str:
-    """Return the place of a variable in the section [DEFAULT] of an ini, or ""."""
-    section = ""
-    for number, line in enumerate(Path(ini).read_text("utf-8", "replace").splitlines(), 1):
-        section = line.strip() if line.startswith("[") else section
-        if section == "[DEFAULT]" and re.match(rf"{re.escape(name)}\s*[=:]", line):
-            return f"{ini}, section [DEFAULT], line {number}"
-    return ""
+def variable(where: str) -> str:
+    """Return the name of the variable that an option takes its value from (``get option = name``), or ""."""
+    line = "".join(lines_from(where)[:1])
+    return line.partition("=")[2].strip() if line.startswith("get ") else ""
 
 
 def _weak_password(uri: str) -> str:

@@ -16,13 +16,13 @@ from pipeline.deploying.site import (
     VARIABLES,
     Site,
     StepFacts,
-    directories_of,
     getgrnam,
     getpwnam,
     health_of,
     limit_of,
     need_readable,
     password_in,
+    places_of,
     refusal,
     refuse_misread,
 )
@@ -104,7 +104,7 @@ def site_of(options: argparse.Namespace) -> Site:
         rehearse=str(Path(options.rehearse).absolute()) if options.rehearse else "",
         max_body=limit_of(facts),
         health=health_of(chains, prefix),
-        writable=directories_of(facts, directory),
+        writable=sorted({str(place) for _, _, place in places_of(facts, directory)}),
         leftovers=leftovers,
         servers=sorted({server for _, told in facts for server in told.servers}),
         locations={place: location for _, told in facts for place, location in told.locations.items()},
@@ -169,14 +169,10 @@ def put(site: Site, deployment: Deployment, gone: Sequence[str]) -> None:
         ready = [site.check] if verb == "check" else []  # asks the site; the server's own check reads the files
         for number, command in enumerate([*deployment.all(verb), *ready]):
             print(f"  {'' if number else verb:7} {command}")
-    for note in (*deployment.all("note"), *notes_on_leftovers(site, deployment), *notes_on_passwords(site), *gone):
+    text = "".join(deployment.files.values())  # which names the files that the server removes itself
+    left = [f"Before a start: rm -f {one}" for one in site.leftovers if Path(one).name not in text]
+    for note in (*deployment.all("note"), *left, *notes_on_passwords(site), *gone):
         print(f"  note    {note}")
-
-
-def notes_on_leftovers(site: Site, deployment: Deployment) -> list[str]:
-    """Name the files to be removed before a start, unless the server removes them itself."""
-    text = "".join(deployment.files.values())
-    return [f"Before a start: rm -f {one}" for one in site.leftovers if Path(one).name not in text]
 
 
 def notes_on_passwords(site: Site) -> list[str]:

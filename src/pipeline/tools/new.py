@@ -60,16 +60,11 @@ def package_name(directory: str) -> str:
     remedy = "choose a name of letters, digits and hyphens that begins with a letter, such as my-site"
     if not (name.isascii() and name.isidentifier()) or name[0] == "_" or keyword.iskeyword(name):
         raise ConfigurationError(f"{directory!r} cannot be the name of a package: {remedy}")
-    if name in ("test", "tests") or is_taken(name):
+    is_taken = name in (*sys.stdlib_module_names, "test", "tests")
+    if is_taken or getattr(find_spec(name), "origin", None) is not None:  # a directory without code does not count
         hidden = f"there is a module {name!r} already, which the new package would hide"
         raise ConfigurationError(f"{hidden}: choose another")
     return name
-
-
-def is_taken(name: str) -> bool:
-    """Return whether a module of that name can be imported. A directory without code does not count."""
-    found = find_spec(name) if name not in sys.stdlib_module_names else None
-    return name in sys.stdlib_module_names or (found is not None and found.origin is not None)
 
 
 def make(directory: Path, name: str, variants: Sequence[str] = ()) -> Iterator[Path]:

@@ -200,11 +200,30 @@ def pin(found: dict[str, Any]) -> str:
     return f"{about['name']}=={about['version']} --hash=sha256:{digest}\n"
 
 
+OF_PYPROJECT: tuple[tuple[str, type | tuple[type, ...], tuple[str, ...]], ...] = (
+    ("a table", dict, ("project", "project.optional-dependencies", "build-system", "tool", "tool.setuptools")),
+    ("a text", str, ("project.name", "project.version")),
+    ("a list of texts", list, ("build-system.requires",)),
+    ("a list of texts", (list, dict), ("tool.setuptools.packages",)),
+)
+"""The keys of pyproject.toml that are read, each behind that of its table, and what their values must be."""
+
+
 def project_of(root: Path) -> dict[str, Any]:
-    """Return what pyproject.toml says; nothing if there is none."""
+    """Return what pyproject.toml says; nothing if there is none. ConfigurationError names a key of another type."""
+    file = root / "pyproject.toml"
     try:
-        return tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+        found = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{root / 'pyproject.toml'}: {error}") from None
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise ConfigurationError(f"{file}: {error}") from None
+    for what, kinds, keys in OF_PYPROJECT:
+        for key in keys:
+            value: Any = found
+            for name in key.split("."):
+                value = (value or {}).get(name)
+            is_odd = isinstance(value, list) and not all(isinstance(one, str) for one in value)
+            if value is not None and (is_odd or not isinstance(value, kinds)):
+                raise ConfigurationError(f"{file}: {key} must be {what}, not {value!r}")
+    return found

@@ -19,12 +19,12 @@ def values(site: Site) -> dict[str, Any]:
     ini = Path(site.ini.partition("#")[0])
     root = container.root_of(ini)
     about = container.project_of(root).get("project", {})
-    name = label(str(about.get("name", root.name)))
+    name = label(about.get("name", root.name))
     return {
         "inner": inner,
         "root": root,
         "name": name,
-        "image": f"{name}:{re.sub('[^A-Za-z0-9_.-]', '-', str(about.get('version', 1)))}",
+        "image": f"{name}:{re.sub('[^A-Za-z0-9_.-]', '-', about.get('version', '1'))}",
         "claims": {label(path): path for path in container.volumes_of(root, ini, site)},
     }
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.deploying.site import Site, directories_of, has_code, refusal, refuse_misread
+from pipeline.deploying.site import Site, has_code, places_of, refusal, refuse_misread
 from pipeline.deploying.target import deployment_of
-from pipeline.interfaces import ConfigurationError, Facts
+from pipeline.interfaces import ConfigurationError
 
 
 def values(site: Site) -> dict[str, Any]:
@@ -42,9 +42,7 @@ def writable(site: Site) -> Sequence[str]:
 
     Raises ConfigurationError for one with the code of the site: who breaks into the service could change it.
     """
-    for step, told in site.facts:
-        for path in told.writes:
-            [place] = directories_of([(step, Facts(writes=[path]))], site.directory)
-            if has_code(Path(place), Path(site.ini).parent, site.directory):
-                raise refusal("beside the code", where=step.where, step=step, path=path, name=Path(path).name)
+    for step, path, place in places_of(site.facts, site.directory):
+        if has_code(place, Path(site.ini).parent, site.directory):
+            raise refusal("beside the code", where=step.where, step=step, path=path, name=Path(path).name)
     return [f"{site.directory}/run", *site.writable]
