@@ -65,18 +65,24 @@ class Argument(NamedTuple):
     """A parameter that is filled from the form."""
 
     name: str
+    annotation: Any
     convert: Callable[..., Any]
     """Returns the value for a field, or if ``is_whole``, for the two forms that ``of`` takes."""
     default: Any
     takes_empty: bool
     """True if an empty text is a value. False if it counts as missing."""
     is_list: bool
-    is_whole: bool = False
+    is_whole: bool
     """True if it is made of the whole form."""
-    is_file: bool = False
+    is_file: bool
     """True if it is nothing but a file or a list of files."""
-    has_decimals: bool = False
+    has_decimals: bool
     """True if a library makes a Decimal of it, which needs all digits of a number of JSON."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a form without the field is a 400."""
+        return self.default is _EMPTY and not self.is_list
 
     def of(self, form: Mapping[str, Any], exact: Mapping[str, Any] | None) -> Any:
         """Return the value. A form of JSON is also given with a Decimal for each number that a float rounds."""
@@ -140,10 +146,7 @@ def arguments_of(function: Callable[..., Any], leading: int, views: Views | None
 
     Raises ViewError if a parameter cannot be passed by name, or if no field of a form fits its annotation.
     """
-    try:
-        parameters = list(inspect.signature(function).parameters.values())[leading:]
-    except (TypeError, ValueError):  # some builtins have no signature
-        return None
+    parameters = list(inspect.signature(function).parameters.values())[leading:]
     own = views.utilities(IFieldConverter) if views is not None else []
     models = views.utilities(IModels) if views is not None else []
     code = inspect.unwrap(function)
@@ -172,7 +175,7 @@ def _argument(
     default = parameter.default
     if hasattr(default, "default") and not isinstance(default, type):  # the field of a library
         raise ViewError(f"{where} would be {default!r:.200}. Write Annotated[..., it], and the value behind '='")
-    choices = _choices(annotation)
+    choices = choices_in(annotation)
     takes_empty = any(choice in (str, Any, object, _EMPTY) or "" in get_args(choice) for choice in choices)
     model: Model | None = None
     try:
@@ -184,17 +187,18 @@ def _argument(
             why = _UNCHECKED.format(rules[0]) if rules else f"comes from the form, and {error}. ({_TAKES}.)"
             raise ViewError(f"{where} {why}") from None
         if model.is_object:
-            return Argument(parameter.name, _reading_whole(model), default, False, False, True)
+            whole = _reading_whole(model)
+            return Argument(parameter.name, annotation, whole, default, False, False, True, False, False)
         plain = annotation.__origin__ if get_origin(annotation) is Annotated else annotation
-        several = not {list, Sequence, set, frozenset, tuple}.isdisjoint(map(get_origin, _choices(plain)))
+        several = not {list, Sequence, set, frozenset, tuple}.isdisjoint(map(get_origin, choices_in(plain)))
         shape, read = shapes_of(model).get("", lambda value: value), model.read
         convert = _list_of(lambda values: read(shape(values))) if several else lambda value: read(shape(value))
         takes_empty = not several and _takes(model.read, "")
     if default is _EMPTY and type(None) in choices:
         default = None
-    is_file = annotation is Upload or get_args(annotation) == (Upload,)
     is_list, exact = _is_list(annotation), model is not None and model.has_decimals
-    return Argument(parameter.name, convert, default, takes_empty, is_list, is_file=is_file, has_decimals=exact)
+    is_file = annotation is Upload or get_args(annotation) == (Upload,)
+    return Argument(parameter.name, annotation, convert, default, takes_empty, is_list, False, is_file, exact)
 
 
 def _annotation_of(parameter: inspect.Parameter, names: dict[str, Any], where: str) -> Any:
@@ -243,7 +247,8 @@ def _is_list(annotation: Any) -> bool:
     return annotation in (list, Sequence) or get_origin(annotation) in (list, Sequence)
 
 
-def _choices(annotation: Any) -> tuple[Any, ...]:
+def choices_in(annotation: Any) -> tuple[Any, ...]:
+    """Return the annotations of which a value has one: those of ``X | Y``, or else the annotation itself."""
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
@@ -260,7 +265,7 @@ def _converter(annotation: Any, own: Sequence[Converter]) -> Convert:
         return _reading(annotation)
     if annotation in (str, Upload, type(None)):
         return _being(annotation)
-    if len(choices := _choices(annotation)) > 1:
+    if len(choices := choices_in(annotation)) > 1:
         return _first([_converter(choice, own) for choice in choices])
     if origin is Literal and all(isinstance(choice, str) for choice in inner):
         return _one_of(inner)

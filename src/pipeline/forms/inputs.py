@@ -96,8 +96,7 @@ def shapes_of(model: Model) -> dict[str, Callable[[Any], Any]]:
     shapes = dict[str, Callable[[Any], Any]]()
     for name, member in members.items():
         one, _ = without_null(member, parts)
-        is_list = one.get("type") == "array"
-        item, _ = without_null(one.get("items") or {}, parts) if is_list else (one, False)
+        is_list, item = _items_of(one, parts)
         shapes[name] = partial(_shaped, is_list, BOOLEANS if item.get("type") == "boolean" else choices_of(item))
     return shapes
 
@@ -109,6 +108,12 @@ def _shaped(is_list: bool, choices: Mapping[str, Any], sent: Any) -> Any:
     return [value] if is_list and sent != "" else value
 
 
+def _items_of(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> tuple[bool, Mapping[str, Any]]:
+    """Return whether a schema is that of a list, and the schema of its items, or else the schema itself."""
+    is_list = schema.get("type") == "array"
+    return is_list, without_null(schema.get("items") or {}, parts)[0] if is_list else schema
+
+
 def choices_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that a schema allows, by their texts; none if it allows all of a type."""
     allowed = schema.get("enum", [schema["const"]] if "const" in schema else [])
@@ -117,9 +122,9 @@ def choices_of(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _input(name: str, member: Mapping[str, Any], parts: Mapping[str, Any]) -> Input:
     schema, may_be_none = without_null(member, parts)
-    kind_of_value, is_list = schema.get("type", "string"), schema.get("type") == "array"
-    item = without_null(schema.get("items") or {}, parts)[0].get("type") if is_list else kind_of_value
-    if item in ("object", "array", "null") or schema.get("writeOnly"):
+    kind_of_value = schema.get("type", "string")
+    is_list, item = _items_of(schema, parts)
+    if item.get("type") in ("object", "array", "null") or schema.get("writeOnly"):
         raise TypeError(f"a form has no input for {name!r}, which is an object, a list of lists, or a secret")
     choices = choices_of(schema)
     may_be_none = may_be_none or None in schema.get("enum", ())

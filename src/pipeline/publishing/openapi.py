@@ -20,16 +20,15 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from zope.interface import implementedBy
 
 from pipeline.composition import element
-from pipeline.forms.arguments import arguments_of
+from pipeline.forms.arguments import Argument, arguments_of, choices_in
 from pipeline.forms.models import IModels
 from pipeline.forms.upload import Upload
 from pipeline.http.encodings import accepted
@@ -127,8 +126,7 @@ class _Describing:
         step = stepping(cls)
         if step is None:
             return []
-        found = hints_of(step).get("return")
-        kinds = [one for one in (get_args(found) if is_union(found) else (found,)) if isinstance(one, type)]
+        kinds = [one for one in choices_in(hints_of(step).get("return")) if isinstance(one, type)]
         if not kinds and (item := self.views.lookup1(implementedBy(cls), IItems)):  # type: ignore[no-untyped-call]
             return [item]
         if not kinds:
@@ -150,8 +148,7 @@ class _Describing:
 
     def operation(self, view: View, method: str, has_steps: bool) -> dict[str, Any]:
         """Return the description of one view at one path."""
-        function = view.function.__call__ if isinstance(view.function, type) else view.function
-        hints = hints_of(function)
+        hints = hints_of(view.function.__call__ if isinstance(view.function, type) else view.function)
         said = (inspect.getdoc(view.function) or "").partition("\n")[0]
         told = {"404": TOLD["404"]} if has_steps else {}
         if view.fill is not None:
@@ -162,7 +159,7 @@ class _Describing:
         if view.permission not in (None, PUBLIC):
             operation["security"] = [{"bearer": []}, {"basic": []}]
             told |= REFUSED
-        self.add_fields(operation, view, method, function, hints)
+        self.add_fields(operation, getattr(view.fill, "arguments", ()), method)
         headers = {}
         if (needed := getattr(view.call, "version_required", None)) is not None:
             is_get = method == "GET"
@@ -187,20 +184,16 @@ class _Describing:
         }
         return operation
 
-    def add_fields(
-        self, operation: dict[str, Any], view: View, method: str, function: Any, hints: Mapping[str, Any]
-    ) -> None:
+    def add_fields(self, operation: dict[str, Any], arguments: Sequence[Argument], method: str) -> None:
         """Add the fields that a view takes: those of the query of a GET or DELETE, and of the body otherwise."""
-        signature = inspect.signature(function).parameters
-        names = list(getattr(view.fill, "names", ()))
-        if not names:
+        if not arguments:
             return
-        fields = {name: self.schema(hints.get(name, Any)) for name in names}
-        required = [name for name in names if is_required(signature[name], hints.get(name, Any))]
-        whole = next((argument.name for argument in view.fill.arguments if argument.is_whole), None)  # type: ignore[union-attr]
-        for name in names:
-            if signature[name].default not in (inspect.Parameter.empty, None) and "$ref" not in fields[name]:
-                fields[name] = {**fields[name], "default": as_sent(signature[name].default)}
+        fields = {one.name: self.schema(one.annotation) for one in arguments}
+        required = [one.name for one in arguments if one.is_required]
+        whole = next((one.name for one in arguments if one.is_whole), None)
+        for one in arguments:
+            if one.default not in (inspect.Parameter.empty, None) and "$ref" not in fields[one.name]:
+                fields[one.name] = {**fields[one.name], "default": as_sent(one.default)}
         if method in ("GET", "DELETE"):
             if whole is not None:
                 part = self.parts.get(fields[whole].get("$ref", "").rpartition("/")[2], fields[whole])
@@ -233,18 +226,14 @@ class _Describing:
         origin, inner = get_origin(annotation), get_args(annotation)
         if annotation in PLAIN:
             return PLAIN[annotation]
-        if is_union(annotation):
-            return {"anyOf": [self.schema(one) for one in inner]}
+        if len(choices := choices_in(annotation)) > 1:
+            return {"anyOf": [self.schema(one) for one in choices]}
         if origin is Literal:
             return {"enum": list(inner)}
-        if annotation in (list, dict):
-            return {"type": "array"} if annotation is list else {"type": "object"}
-        if origin is list:
-            return {"type": "array", "items": self.schema(inner[0])}
-        if origin is dict:
-            return {"type": "object", "additionalProperties": self.schema(inner[1])}
-        if annotation in (Any, object, inspect.Parameter.empty):
-            return {}
+        if list in (annotation, origin):
+            return {"type": "array", **({"items": self.schema(inner[0])} if inner else {})}
+        if dict in (annotation, origin):
+            return {"type": "object", **({"additionalProperties": self.schema(inner[1])} if inner else {})}
         for models in self.models:
             if (model := models.model_of(annotation)) is not None:
                 schema: dict[str, Any] = model.schema()
@@ -267,16 +256,6 @@ def hints_of(function: Any) -> dict[str, Any]:
         return get_type_hints(inspect.unwrap(function), include_extras=True)
     except Exception:  # such as a name that only type checkers import
         return {}
-
-
-def is_union(annotation: Any) -> bool:
-    return get_origin(annotation) in (Union, types.UnionType)
-
-
-def is_required(parameter: inspect.Parameter, annotation: Any) -> bool:
-    """Return whether a request without the field is a 400."""
-    may_lack = get_origin(annotation) is list or annotation is list or type(None) in get_args(annotation)
-    return parameter.default is parameter.empty and not may_lack
 
 
 def root_class(root: Any) -> type:
