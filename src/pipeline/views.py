@@ -82,11 +82,13 @@ class View:
             _refuse_no_view(function)
             self.takes_response = False
             self.fill = fill(function.__call__, 1)
-            self.call = _call_of_class(function, self.fill)
+            self.call = lambda context, request, **values: function(context, request)(**values)
         else:
             self.takes_response = _takes_response(function)
             self.fill = fill(function, 3 if self.takes_response else 2)
-            self.call = _call_of_function(function, self.fill)
+            self.call = function
+        if self.fill is not None:
+            self.call = _with_fields(self.call, self.fill)
         if judged is not None:  # by preconditions that name its version
             self.call, self.takes_response = judged(self.call, self.takes_response), True
 
@@ -315,8 +317,8 @@ class Views:
 
     def allowed(self, context: Any, request: Any, name: str) -> list[str]:
         """Return the methods that the views of that name accept, sorted; empty if there is no such view."""
-        methods = [method for method in self.known.get(name, ()) if method != ERROR]
-        return sorted(method for method in methods if self.find(context, request, method, name))
+        methods = sorted(self.known.get(name, {}).keys() - {ERROR})
+        return [method for method in methods if self.find(context, request, method, name)]
 
     def adapt(self, obj: Any, provides: Any) -> Any:
         """Return ``obj`` itself if it provides the interface, or its adapter, or None."""
@@ -353,17 +355,8 @@ def _specification(for_: Any, who: Any, default: Any = Interface) -> Any:
     raise ViewError(f"{who}: {for_!r} is neither a class nor an interface")
 
 
-def _call_of_class(cls: type, fill: Fill | None) -> Callable[..., Any]:
-    """Return a function that makes an instance of a view class and calls it."""
-    if fill is None:
-        return lambda context, request: cls(context, request)()
-    return lambda context, request: cls(context, request)(**fill(request))
-
-
-def _call_of_function(function: Callable[..., Any], fill: Fill | None) -> Callable[..., Any]:
-    """Return a function that calls a view that is a function."""
-    if fill is None:
-        return function
+def _with_fields(function: Callable[..., Any], fill: Fill) -> Callable[..., Any]:
+    """Return a function that calls a view with the fields of the form."""
     return lambda context, request, *response: function(context, request, *response, **fill(request))
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
+from importlib import import_module
 from types import ModuleType
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -25,8 +28,9 @@ from pipeline import Pipeline, view  # noqa: E402
 from pipeline.elements.errors import errors  # noqa: E402
 from pipeline.elements.forms import forms  # noqa: E402
 from pipeline.elements.traverse import traverse  # noqa: E402
-from pipeline.interfaces import ViewError  # noqa: E402
+from pipeline.interfaces import ResultError, ViewError  # noqa: E402
 from pipeline.publisher import publisher  # noqa: E402
+from pipeline.publishing import json as publishing_json  # noqa: E402
 
 Color = Enum("Color", {"red": "red", "blue": "blue"})
 JSON = {"CONTENT_TYPE": "application/json", "HTTP_ACCEPT": "application/json"}
@@ -232,6 +236,22 @@ def test_results(library: Any) -> None:
     assert ask(app, "/?which=dict", "GET").json == {"when": "2026-01-02", "id": ID, "all": [1]}
     results["one"] = {"value": object()}
     assert ask(app, "/?which=one", "GET").status == 500
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_number_that_json_lacks_is_told_with_its_place(library: Any) -> None:
+    """It was told for a dict. For a model the message of the error had no place."""
+    import_module(f"pipeline.publishing.{library.name}")
+    model = pydantic.create_model("Tall", size=(float, ...))
+    if library is Msgspec:
+        model = msgspec.defstruct("Tall", [("size", float)])
+    for result, place in (
+        (model(size=math.inf), "the result['size']"),
+        ([{"it": model(size=math.nan)}], "the result[0]['it']['size']"),
+        ([1.0, (math.nan,)], "the result[1][0]"),
+    ):
+        with pytest.raises(ResultError, match=re.escape(f"the value at {place} is not a number that JSON has")):
+            publishing_json.sent(result)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

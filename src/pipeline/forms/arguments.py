@@ -36,7 +36,7 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pipeline.forms.converters import CONVERTERS, Converter, FieldError, IFieldConverter
-from pipeline.forms.inputs import shapes_of
+from pipeline.forms.inputs import Shape, shapes_of
 from pipeline.forms.models import BodyError, IModels, Model, ModelError, Place, rules_in
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
@@ -71,7 +71,8 @@ class Argument(NamedTuple):
     default: Any
     takes_empty: bool
     """True if an empty text is a value. False if it counts as missing."""
-    is_list: bool
+    takes_nothing: bool
+    """True if a missing field is an empty list: a browser sends nothing for boxes of which none is ticked."""
     is_whole: bool
     """True if it is made of the whole form."""
     is_file: bool
@@ -82,7 +83,7 @@ class Argument(NamedTuple):
     @property
     def is_required(self) -> bool:
         """Whether a form without the field is a 400."""
-        return self.default is _EMPTY and not self.is_list
+        return self.default is _EMPTY and not self.takes_nothing
 
     def of(self, form: Mapping[str, Any], exact: Mapping[str, Any] | None) -> Any:
         """Return the value. A form of JSON is also given with a Decimal for each number that a float rounds."""
@@ -92,8 +93,8 @@ class Argument(NamedTuple):
         if value is _EMPTY or (value == "" and not self.takes_empty):
             if self.default is not _EMPTY:
                 return self.default
-            if self.is_list:
-                return []
+            if self.takes_nothing:
+                return self.convert([])
             raise FieldError(self.name, None, "it is missing")
         try:
             return self.convert(value)
@@ -177,6 +178,7 @@ def _argument(
         raise ViewError(f"{where} would be {default!r:.200}. Write Annotated[..., it], and the value behind '='")
     choices = choices_in(annotation)
     takes_empty = any(choice in (str, Any, object, _EMPTY) or "" in get_args(choice) for choice in choices)
+    plain = annotation.__origin__ if get_origin(annotation) is Annotated else annotation
     model: Model | None = None
     try:
         convert = _converter(annotation, own)
@@ -189,16 +191,16 @@ def _argument(
         if model.is_object:
             whole = _reading_whole(model)
             return Argument(parameter.name, annotation, whole, default, False, False, True, False, False)
-        plain = annotation.__origin__ if get_origin(annotation) is Annotated else annotation
         several = not {list, Sequence, set, frozenset, tuple}.isdisjoint(map(get_origin, choices_in(plain)))
-        shape, read = shapes_of(model).get("", lambda value: value), model.read
-        convert = _list_of(lambda values: read(shape(values))) if several else lambda value: read(shape(value))
-        takes_empty = not several and _takes(model.read, "")
+        shape, read = shapes_of(model)[0].get("", Shape(False, {})), model.read
+        convert = lambda value: read(shape.of(value))  # noqa: E731
+        convert = _list_of(convert) if several else convert
+        takes_empty = not several and _takes(read, "")
     if default is _EMPTY and type(None) in choices:
         default = None
-    is_list, exact = _is_list(annotation), model is not None and model.has_decimals
+    exact, takes_nothing = model is not None and model.has_decimals, _is_list(plain) and _takes(convert, [])
     is_file = annotation is Upload or get_args(annotation) == (Upload,)
-    return Argument(parameter.name, annotation, convert, default, takes_empty, is_list, False, is_file, exact)
+    return Argument(parameter.name, annotation, convert, default, takes_empty, takes_nothing, False, is_file, exact)
 
 
 def _annotation_of(parameter: inspect.Parameter, names: dict[str, Any], where: str) -> Any:
@@ -217,11 +219,11 @@ def _annotation_of(parameter: inspect.Parameter, names: dict[str, Any], where: s
 def _reading_whole(model: Model) -> Callable[..., Any]:
     """Return a function that reads a model of a form. Texts are read as those of other parameters: a list may have
     one value, and an empty text that the model refuses counts as missing. JSON is judged as it is."""
-    shapes = shapes_of(model)
+    shapes, lists = shapes_of(model)
 
     def read_texts(texts: dict[str, Any]) -> Any:
         try:
-            return model.read(texts)
+            return model.read({**{name: [] for name in lists}, **texts})
         except ModelError as error:
             told = {str(place[0]) for place, _ in error.errors if place}
             if not (empty := {name for name in told & shapes.keys() if texts.get(name) == ""}):
@@ -231,7 +233,7 @@ def _reading_whole(model: Model) -> Callable[..., Any]:
     def read(form: Mapping[str, Any], exact: Mapping[str, Any] | None) -> Any:
         if exact is not None:
             return model.read(exact if model.has_decimals else dict(form))
-        return read_texts({name: shapes[name](sent) if name in shapes else sent for name, sent in form.items()})
+        return read_texts({name: shapes[name].of(sent) if name in shapes else sent for name, sent in form.items()})
 
     return read
 

@@ -50,7 +50,7 @@ def sent(value: Any) -> Any:
     try:
         body = [_encode(value).encode()]
     except ValueError as error:
-        if (place := place_of_nan(value)) is None:
+        if (place := place_of_nan(json.loads(json.dumps(value, default=plain)))) is None:
             raise
         raise ResultError(
             f"the value at {place} is not a number that JSON has; return None or text instead"
@@ -67,11 +67,9 @@ def object_result(value: Any) -> Any:
 
 
 def place_of_nan(value: Any, place: str = "the result") -> str | None:
-    """Return the place of the first float in a value that is infinite or not a number."""
+    """Return the place of the first float in a value of JSON that is infinite or not a number."""
     if isinstance(value, float):
         return None if math.isfinite(value) else place
-    members = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
-    )
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     found = (place_of_nan(member, f"{place}[{key!r}]") for key, member in members)
     return next(filter(None, found), None)

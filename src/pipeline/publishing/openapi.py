@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from zope.interface import implementedBy
 
@@ -65,46 +65,40 @@ TOLD = {
 REFUSED = {"401": "A login is needed.", "403": "This is not permitted."}
 
 
-class Described(NamedTuple):
-    """A description, and what it leaves out."""
-
-    document: dict[str, Any]
-    left_out: list[str]
-    """A line for each class and view that lacks an annotation."""
-
-
-def describe(views: Views, root: type, title: str = "API", version: str = "1") -> Described:
+def describe(views: Views, root: type, title: str = "API", version: str = "1") -> Description:
     """Return the description of the views of all objects that the root leads to.
 
     root  class of the object where traversal starts
     """
-    describing = _Describing(views)
-    for cls, path, steps in describing.places(root):
-        for method, name, view in describing.views_of(cls):
+    described = Description(views)
+    paths = described.document["paths"]
+    for cls, path, steps in described.places(root):
+        for method, name, view in described.views_of(cls):
             if method not in ("GET", "PUT", "POST", "DELETE", "PATCH", "TRACE"):
-                describing.left_out.append(f"{view} is left out: OpenAPI 3.1 has no method {method}")
+                described.left_out.append(f"{view} is left out: OpenAPI 3.1 has no method {method}")
                 continue
             where = f"{path}/{name}" if name or stepping(cls) else path or "/"
-            item = describing.paths.setdefault(where, {})
+            item = paths.setdefault(where, {})
             if steps:
                 item["parameters"] = [
                     {"name": step, "in": "path", "required": True, "schema": STRING} for step in steps
                 ]
-            item[method.lower()] = describing.operation(view, method, bool(steps))
-    document = json.loads(COMMON)
-    document["info"] = {"title": title, "version": version}
-    document["paths"] = describing.paths
-    document["components"]["schemas"] = {**describing.parts, **document["components"]["schemas"]}
-    return Described(document, describing.left_out)
+            item[method.lower()] = described.operation(view, method, bool(steps))
+    described.document["info"] = {"title": title, "version": version}
+    described.document["components"]["schemas"] = {**described.parts, **described.document["components"]["schemas"]}
+    return described
 
 
-class _Describing:
+class Description:
+    """A description, and what it leaves out."""
+
     def __init__(self, views: Views) -> None:
         self.views = views
         self.models = views.utilities(IModels)
-        self.paths: dict[str, dict[str, Any]] = {}
+        self.document: dict[str, Any] = json.loads(COMMON)
         self.parts: dict[str, Any] = {}
         self.left_out: list[str] = []
+        """A line for each class and view that lacks an annotation."""
         self.ids: set[str] = set()
 
     def places(self, root: type) -> Iterator[tuple[type, str, tuple[str, ...]]]:
