@@ -82,7 +82,7 @@ class View:
             _refuse_no_view(function)
             self.takes_response = False
             self.fill = fill(function.__call__, 1)
-            self.call = lambda context, request, **values: function(context, request)(**values)
+            self.call: Callable[..., Any] = lambda context, request, **values: function(context, request)(**values)
         else:
             self.takes_response = _takes_response(function)
             self.fill = fill(function, 3 if self.takes_response else 2)

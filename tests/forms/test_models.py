@@ -288,3 +288,44 @@ def test_who_sends_json_gets_problem_details(accept: str | None, expected: str) 
     app = site(Pydantic, Pydantic.Person)
     assert ask(app, "/", "POST", b"{}", CONTENT_TYPE="application/json", **chosen).content_type == expected
     assert ask(app, "/", "POST", b"", **chosen).content_type in (expected, "text/plain")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", ["model", "list", "dict", "dataclass", "class view"])
+def test_none_in_place_of_a_model_is_null(library: Any, name: str) -> None:
+    """The description says that it is null. It was an empty page of the type text/html."""
+    kinds = {"list": list[library.Address], "dict": dict[str, Any], "dataclass": Point}
+
+    def show(context: Any, request: Any) -> Any:
+        return None
+
+    class Show:
+        def __init__(self, context: Any, request: Any) -> None: ...
+
+        def __call__(self) -> Any:
+            return None
+
+    shown: Any = Show if name == "class view" else show
+    annotated = Show.__call__ if name == "class view" else show
+    annotated.__annotations__["return"] = kinds.get(name, library.Address) | None
+    answer = ask(published(library, shown, "GET"), "/", "GET")
+    assert (answer.status, answer.content_type, answer.json) == (200, "application/json", None)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_none_where_the_response_has_the_answer(library: Any) -> None:
+    class Page:
+        """No result of JSON."""
+
+    def show(context: Any, request: Any, response: Any) -> Any:
+        response.status, response.text = told
+
+    for annotation in (None, str | None, Page | None, Any, "Missing | None", library.Address | str | None):
+        show.__annotations__["return"] = annotation
+        for told in ((200, ""), (200, "written")):
+            answer = ask(published(library, show, "GET"), "/", "GET")
+            assert (answer.status, answer.content_type, answer.text) == (200, "text/html", told[1]), annotation
+    show.__annotations__["return"] = library.Address | None
+    for told in ((200, "written"), (204, ""), (201, "")):
+        answer = ask(published(library, show, "GET"), "/", "GET")
+        assert (answer.status, answer.text) == told

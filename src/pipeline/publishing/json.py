@@ -6,13 +6,13 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
-from zope.interface import Interface
+from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IResult, ResultError
-from pipeline.response import CHECKED
-from pipeline.views import adapter
+from pipeline.response import CHECKED, Response
+from pipeline.views import View, Views, adapter
 
 _TYPE = ("Content-Type", "application/json")
 CHECKED.add(_TYPE)
@@ -62,8 +62,30 @@ def sent(value: Any) -> Any:
 def object_result(value: Any) -> Any:
     """Return the result that sends an object of a dataclass or of attrs as a JSON object, if the module of a
     library of models is scanned; None for any other."""
-    is_known = encoders and (is_dataclass(value) or hasattr(type(value), "__attrs_attrs__"))
-    return sent(value) if is_known and not isinstance(value, type) else None
+    return sent(value) if encoders and _is_object(type(value)) else None
+
+
+def _is_object(cls: type) -> bool:
+    return is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
+
+
+def answer_null(view: View, request: Any, response: Response) -> None:
+    """Answer with ``null`` for a view that has returned None, if its annotation says ``X | None`` and an X would be
+    sent as JSON."""
+    called = view.function.__call__ if isinstance(view.function, type) else view.function
+    try:
+        kinds = {get_origin(one) or one for one in get_args(get_type_hints(called)["return"])}
+    except Exception:  # such as a name that only type checkers import
+        return
+    if type(None) in kinds and all(_is_json(kind, request.views) for kind in kinds - {type(None)}):
+        sent(None)(request, response)
+
+
+def _is_json(cls: Any, views: Views) -> bool:
+    """Return whether objects of a class are sent as JSON."""
+    adapt = views.lookup1(implementedBy(cls), IResult)  # type: ignore[no-untyped-call]
+    is_ours = getattr(adapt, "__module__", "").startswith(f"{__package__}.")
+    return is_ours and (adapt is not object_result or _is_object(cls))
 
 
 def place_of_nan(value: Any, place: str = "the result") -> str | None:

@@ -167,7 +167,8 @@ class Description:
         else:
             result = {}
             self.left_out.append(f"{view} has no annotation of what it returns: its result is left out")
-        content = {"text/html" if hints.get("return") is str else JSON: {"schema": result}}
+        is_text = str in choices_in(hints.get("return"))
+        content = {"text/html": {"schema": STRING}} if is_text else {JSON: {"schema": result}}
         problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
         problem |= {kind: {"schema": STRING} for kind in ("text/plain", "text/html")}  # as the client accepts
         operation["responses"] = {
@@ -190,8 +191,10 @@ class Description:
                 fields[one.name] = {**fields[one.name], "default": as_sent(one.default)}
         if method in ("GET", "DELETE"):
             if whole is not None:
-                part = self.parts.get(fields[whole].get("$ref", "").rpartition("/")[2], fields[whole])
-                fields, required = part.get("properties", {}), part.get("required", [])
+                schema = fields.pop(whole)
+                part = self.parts.get(schema.get("$ref", "").rpartition("/")[2], schema)
+                fields = part.get("properties", {}) | fields
+                required += part.get("required", [])
             operation["parameters"] = [
                 {"name": name, "in": "query", "required": name in required, "schema": schema}
                 for name, schema in fields.items()
