@@ -123,10 +123,7 @@ class FormArguments:
         is_json = isinstance(getattr(request, "_sent_fields", ()), dict)
         exact = {**form, **request._exact_json} if is_json else None
         try:
-            values = {}  # no comprehension, which is a function of its own before Python 3.12
-            for argument in self.arguments:
-                values[argument.name] = argument.of(form, exact)
-            return values
+            return {argument.name: argument.of(form, exact) for argument in self.arguments}
         except ModelError:
             raise BodyError(self.errors_in(form, exact)) from None
 
