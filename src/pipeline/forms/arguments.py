@@ -37,7 +37,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from pipeline.forms.converters import CONVERTERS, Converter, FieldError, IFieldConverter
 from pipeline.forms.inputs import Shape, shapes_of
-from pipeline.forms.models import BodyError, IModels, Model, ModelError, Place, rules_in
+from pipeline.forms.models import BodyError, Model, ModelError, Place, model_of, rules_in
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
 from pipeline.views import Views, named
@@ -138,32 +138,24 @@ class FormArguments:
                 yield (argument.name,), error.rule
 
 
-def arguments_of(function: Callable[..., Any], leading: int, views: Views | None = None) -> FormArguments | None:
-    """Return the function that fills the parameters of ``function`` behind the ``leading`` ones. None if all
-    parameters are leading ones.
+def arguments_of(function: Callable[..., Any], leading: int, views: Views) -> FormArguments:
+    """Return the function that fills the parameters of ``function`` behind the ``leading`` ones.
 
     Raises ViewError if a parameter cannot be passed by name, or if no field of a form fits its annotation.
     """
     parameters = list(inspect.signature(function).parameters.values())[leading:]
-    own = views.utilities(IFieldConverter) if views is not None else []
-    models = views.utilities(IModels) if views is not None else []
     code = inspect.unwrap(function)
     names = getattr(code if hasattr(code, "__globals__") else code.__call__, "__globals__", {})
-    arguments = tuple(
-        _argument(parameter, names, function, own, models)
-        for parameter in parameters
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return FormArguments(
+        tuple(
+            _argument(parameter, names, function, views)
+            for parameter in parameters
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        )
     )
-    return FormArguments(arguments) if arguments else None
 
 
-def _argument(
-    parameter: inspect.Parameter,
-    names: dict[str, Any],
-    function: Any,
-    own: Sequence[Converter],
-    models: Sequence[Any],
-) -> Argument:
+def _argument(parameter: inspect.Parameter, names: dict[str, Any], function: Any, views: Views) -> Argument:
     where = f"{named(function)}: parameter {parameter.name!r}"
     if parameter.name in ("context", "request", "response"):
         raise ViewError(f"{where} stands too late; {_TAKES}")
@@ -178,9 +170,9 @@ def _argument(
     plain = annotation.__origin__ if get_origin(annotation) is Annotated else annotation
     model: Model | None = None
     try:
-        convert = _converter(annotation, own)
+        convert = _converter(annotation, views.utilities(IFieldConverter))
     except TypeError as error:
-        model = next(filter(None, (one.model_of(annotation) for one in models)), None)
+        model = model_of(annotation, views)
         if model is None:
             rules = [rule for _, rule in rules_in(annotation)]
             why = _UNCHECKED.format(rules[0]) if rules else f"comes from the form, and {error}. ({_TAKES}.)"

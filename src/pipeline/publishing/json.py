@@ -83,7 +83,7 @@ def answer_null(view: View, request: Any, response: Response) -> None:
 
 def _is_json(cls: Any, views: Views) -> bool:
     """Return whether objects of a class are sent as JSON."""
-    adapt = views.lookup1(implementedBy(cls), IResult)  # type: ignore[no-untyped-call]
+    adapt = views.lookup1(implementedBy(cls), IResult) if isinstance(cls, type) else None  # type: ignore[no-untyped-call]
     is_ours = getattr(adapt, "__module__", "").startswith(f"{__package__}.")
     return is_ours and (adapt is not object_result or _is_object(cls))
 

@@ -29,7 +29,7 @@ from zope.interface import implementedBy
 
 from pipeline.composition import element
 from pipeline.forms.arguments import Argument, arguments_of, choices_in
-from pipeline.forms.models import IModels
+from pipeline.forms.models import model_of
 from pipeline.forms.upload import Upload
 from pipeline.http.encodings import accepted
 from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError
@@ -94,7 +94,6 @@ class Description:
 
     def __init__(self, views: Views) -> None:
         self.views = views
-        self.models = views.utilities(IModels)
         self.document: dict[str, Any] = json.loads(COMMON)
         self.parts: dict[str, Any] = {}
         self.left_out: list[str] = []
@@ -231,15 +230,14 @@ class Description:
             return {"type": "array", **({"items": self.schema(inner[0])} if inner else {})}
         if dict in (annotation, origin):
             return {"type": "object", **({"additionalProperties": self.schema(inner[1])} if inner else {})}
-        for models in self.models:
-            if (model := models.model_of(annotation)) is not None:
-                schema: dict[str, Any] = model.schema()
-                self.parts.update(schema.pop("$defs", {}))
-                if "$ref" not in schema and model.is_object:
-                    self.parts[annotation.__name__] = schema
-                    return {"$ref": f"#/components/schemas/{annotation.__name__}"}
-                return schema
-        return {}
+        if (model := model_of(annotation, self.views)) is None:
+            return {}
+        schema = model.schema()
+        self.parts.update(schema.pop("$defs", {}))
+        if "$ref" not in schema and model.is_object:
+            self.parts[annotation.__name__] = schema
+            return {"$ref": f"#/components/schemas/{annotation.__name__}"}
+        return schema
 
 
 def stepping(cls: type) -> Any:
