@@ -69,15 +69,13 @@ class Argument(NamedTuple):
     convert: Callable[..., Any]
     """Returns the value for a field, or if ``is_whole``, for the two forms that ``of`` takes."""
     default: Any
-    takes_empty: bool
+    takes_empty: bool = False
     """True if an empty text is a value. False if it counts as missing."""
-    takes_nothing: bool
+    takes_nothing: bool = False
     """True if a missing field is an empty list: a browser sends nothing for boxes of which none is ticked."""
-    is_whole: bool
+    is_whole: bool = False
     """True if it is made of the whole form."""
-    is_file: bool
-    """True if it is nothing but a file or a list of files."""
-    has_decimals: bool
+    has_decimals: bool = False
     """True if a library makes a Decimal of it, which needs all digits of a number of JSON."""
 
     @property
@@ -110,7 +108,8 @@ class FormArguments:
     def __init__(self, arguments: tuple[Argument, ...]) -> None:
         self.arguments = arguments
         self.names = [argument.name for argument in arguments]
-        self.never_of_query = [one.name for one in arguments if one.is_file and one.default is _EMPTY]
+        files = [one for one in arguments if one.annotation is Upload or get_args(one.annotation) == (Upload,)]
+        self.never_of_query = [one.name for one in files if one.default is _EMPTY]
 
     def __call__(self, request: Any) -> dict[str, Any]:
         try:
@@ -178,8 +177,7 @@ def _argument(parameter: inspect.Parameter, names: dict[str, Any], function: Any
             why = _UNCHECKED.format(rules[0]) if rules else f"comes from the form, and {error}. ({_TAKES}.)"
             raise ViewError(f"{where} {why}") from None
         if model.is_object:
-            whole = _reading_whole(model)
-            return Argument(parameter.name, annotation, whole, default, False, False, True, False, False)
+            return Argument(parameter.name, annotation, _reading_whole(model), default, is_whole=True)
         several = not {list, Sequence, set, frozenset, tuple}.isdisjoint(map(get_origin, choices_in(plain)))
         shape, read = shapes_of(model)[0].get("", Shape(False, {})), model.read
         convert = lambda value: read(shape.of(value))  # noqa: E731
@@ -187,9 +185,9 @@ def _argument(parameter: inspect.Parameter, names: dict[str, Any], function: Any
         takes_empty = not several and _takes(read, "")
     if default is _EMPTY and type(None) in choices:
         default = None
-    exact, takes_nothing = model is not None and model.has_decimals, _is_list(plain) and _takes(convert, [])
-    is_file = annotation is Upload or get_args(annotation) == (Upload,)
-    return Argument(parameter.name, annotation, convert, default, takes_empty, takes_nothing, False, is_file, exact)
+    takes_nothing = _is_list(plain) and _takes(convert, [])
+    exact = model is not None and model.has_decimals
+    return Argument(parameter.name, annotation, convert, default, takes_empty, takes_nothing, has_decimals=exact)
 
 
 def _annotation_of(parameter: inspect.Parameter, names: dict[str, Any], where: str) -> Any:
