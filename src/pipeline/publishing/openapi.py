@@ -161,10 +161,8 @@ class Description:
             name, required = ("If-None-Match", False) if is_get else ("If-Match", needed)
             asked = {"name": name, "in": "header", "required": required, "schema": STRING}
             operation.setdefault("parameters", []).append(asked)
-        if "return" in hints:
-            result = self.schema(hints["return"]) if hints["return"] is not type(None) else {}
-        else:
-            result = {}
+        result = {} if hints.get("return", type(None)) is type(None) else self.schema(hints["return"])
+        if "return" not in hints:
             self.left_out.append(f"{view} has no annotation of what it returns: its result is left out")
         is_text = str in choices_in(hints.get("return"))
         content = {"text/html": {"schema": STRING}} if is_text else {JSON: {"schema": result}}
@@ -199,14 +197,14 @@ class Description:
                 for name, schema in fields.items()
             ]
             return
-        body: dict[str, Any] = {"type": "object", "properties": fields}
-        if required:
-            body["required"] = required
-        schema = fields[whole] if whole is not None else body
+        parts: list[dict[str, Any]] = [] if whole is None else [fields.pop(whole)]
+        if fields:
+            needed = {"required": names} if (names := [name for name in required if name in fields]) else {}
+            parts.append({"type": "object", "properties": fields, **needed})
         kinds = [JSON, "application/x-www-form-urlencoded"]
-        if '"binary"' in json.dumps(body):
+        if '"binary"' in json.dumps(parts):
             kinds = ["multipart/form-data"]
-        content = {kind: {"schema": schema} for kind in kinds}
+        content = {kind: {"schema": parts[0] if len(parts) == 1 else {"allOf": parts}} for kind in kinds}
         operation["requestBody"] = {"required": bool(required), "content": content}
 
     def id_of(self, view: View, method: str) -> str:
