@@ -42,13 +42,10 @@ def composed(added: Iterable[Added], offered: Mapping[str, Any]) -> type[Request
         elif callable(value):
             value = staticmethod(value)
         setattr(made, name, value)
-    dropped = (name for cls in made.__mro__ for name, value in vars(cls).items() if _is_dropped(value))
-    made.dropped = tuple(sorted(set(dropped)))
+    values = [item for cls in made.__mro__ for item in vars(cls).items()]
+    first_used = [(name, value) for name, value in values if isinstance(value, OnFirstUse) and value.opener]
+    made.dropped = tuple(sorted({name for name, value in first_used if value.dropped}))
     return made
-
-
-def _is_dropped(value: object) -> bool:
-    return isinstance(value, OnFirstUse) and value.dropped and value.opener is not None
 
 
 def declaration(cls: type[Request], name: str) -> Any:

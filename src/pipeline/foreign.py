@@ -134,7 +134,7 @@ def taking_over(app: WSGIApp) -> Handler:
         written = Written(request)
 
         def start_response(status: str, headers: HeaderList, exc_info: Any = None) -> Any:
-            if exc_info and started and (written or answered):
+            if exc_info and started and (written.bytes or answered):
                 raise exc_info[1].with_traceback(exc_info[2])
             if started and not exc_info:
                 raise RuntimeError(f"{app!r} called start_response twice (PEP 3333)")
@@ -173,9 +173,6 @@ class Written:
         self.bytes = 0
         self.file: Any = None
 
-    def __bool__(self) -> bool:
-        return bool(self.bytes)
-
     def __iter__(self) -> Iterator[bytes]:
         if self.file is not None:
             self.file.seek(0)
@@ -193,7 +190,7 @@ class Written:
 def _begun(body: Any, started: list[Any], written: Written) -> Any:
     """Return the body of an app, behind what it has written. PEP 3333 lets an app start when its first block is
     asked for, so blocks are taken until it has."""
-    if started and not written and type(body) is FileBody:
+    if started and not written.bytes and type(body) is FileBody:
         return body
     if started and type(body) in (list, tuple) and written.bytes <= IN_MEMORY:
         return [*written, *body]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.http.origins import refuse_cross_site
     from pipeline.http.redirects import judge_redirect
     from pipeline.http.versions import refuse_late_etag
+    from pipeline.publishing.json import answer_null
     from pipeline.publishing.unviewed import no_view, null_view
 else:  # for cost alone: a plain page does not need these functions
     arguments_of = on_demand("pipeline.forms.arguments:arguments_of")
@@ -33,6 +34,7 @@ else:  # for cost alone: a plain page does not need these functions
     refuse_cross_site = on_demand("pipeline.http.origins:refuse_cross_site")
     judge_redirect = on_demand("pipeline.http.redirects:judge_redirect")
     refuse_late_etag = on_demand("pipeline.http.versions:refuse_late_etag")
+    answer_null = on_demand("pipeline.publishing.json:answer_null")
     no_view = on_demand("pipeline.publishing.unviewed:no_view")
     null_view = on_demand("pipeline.publishing.unviewed:null_view")
 
@@ -104,6 +106,8 @@ _NOT_BLOCKS = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBa
 def put_result(result: Any, view: View, request: Request, response: Response) -> None:
     """Put the result of a view on the response. Raise ResultError if it is not a valid result."""
     if result is None or result is response:
+        if result is None and not response.blocks and response.status_line is OK:
+            answer_null(view, request, response)
         request.close_with(response.blocks)
     elif isinstance(result, str):
         # Without a charset in the content type, UTF-8 is the only sensible choice.

@@ -82,11 +82,13 @@ class View:
             _refuse_no_view(function)
             self.takes_response = False
             self.fill = fill(function.__call__, 1)
-            self.call = _call_of_class(function, self.fill)
+            self.call: Callable[..., Any] = lambda context, request, **values: function(context, request)(**values)
         else:
             self.takes_response = _takes_response(function)
             self.fill = fill(function, 3 if self.takes_response else 2)
-            self.call = _call_of_function(function, self.fill)
+            self.call = function
+        if self.fill is not None:
+            self.call = _with_fields(self.call, self.fill)
         if judged is not None:  # by preconditions that name its version
             self.call, self.takes_response = judged(self.call, self.takes_response), True
 
@@ -176,12 +178,10 @@ class Views:
         # AdapterRegistry makes these methods for each instance, in C.
         self.lookup: Callable[[tuple[Any, ...], Any, str], Any] = self.registry.lookup  # type: ignore[attr-defined]
         self.lookup1: Callable[..., Any] = self.registry.lookup1  # type: ignore[attr-defined]
-        self.known: dict[str, dict[str, dict[Any, View]]] = {}
-        """The views that were found, by name, method, and interfaces of the context. Only names and methods in here
-        are looked up. The registry has such a cache, too, but its call parses keywords: 0.13 microseconds."""
-        self.filled: list[dict[Any, View]] = []  # the innermost mappings of ``known`` that have views
-        self.typed: set[tuple[str, str]] = set()
-        """Methods and names of views for a type of request. These views are not kept."""
+        self.known: dict[str, dict[str, str]] = {}
+        """The names of views in the registry, by name and method. Only these are looked up."""
+        self.typed: set[str] = set()
+        """Those of them that have a view for a type of request."""
         self.adapted: set[Any] = set()
         """The interfaces that an adapter provides."""
         self.adapter_names: set[str] = set()
@@ -225,7 +225,6 @@ class Views:
         by_method = dict.fromkeys([ERROR] if is_of_errors else map(str.upper, methods), False)
         if "GET" in by_method:
             by_method.setdefault("HEAD", True)
-        self.changed(None)
         for method, implied in by_method.items():
             key = f"{method} {name}"
             place = (spec, request_spec, key)
@@ -239,9 +238,9 @@ class Views:
                 self._views[place] = found, implied
                 self.registry.register((spec, request_spec), IView, key, found)
                 self.registry.register((spec,), IView, key, found)
-                self.known.setdefault(name, {}).setdefault(method, {})
+                self.known.setdefault(name, {})[method] = key
                 if request_spec is not IRequest:
-                    self.typed.add((method, name))
+                    self.typed.add(key)
 
     def add_adapter(
         self, factory: Callable[[Any], Any], adapts: Any, provides: Any, name: str = "", request_type: Any = None
@@ -283,31 +282,12 @@ class Views:
     def find(self, context: Any, request: Any, method: str, name: str) -> View | None:
         """Return the view of that name for a context, a type of request and a method, or None."""
         try:
-            return self.known[name][method][providedBy(context)]
+            key = self.known[name][method]
         except KeyError:
-            return self._look_up(context, request, method, name)
-
-    def _look_up(self, context: Any, request: Any, method: str, name: str) -> View | None:
-        """Look a view up in the registry, and keep it for the next request unless the type of the request
-        matters."""
-        kept = self.known.get(name, {}).get(method)
-        if kept is None:
             return None
-        spec = providedBy(context)
-        key = f"{method} {name}"
-        if (method, name) in self.typed:
-            return self.lookup((spec, providedBy(request)), IView, key)  # type: ignore[no-any-return]
-        view = self.lookup1(spec, IView, key)
-        if view is not None and spec not in kept:
-            spec.subscribe(self)
-            kept[spec] = view
-            self.filled.append(kept)
-        return view  # type: ignore[no-any-return]
-
-    def changed(self, specification: Any) -> None:
-        """Forget the views that were found. A specification, such as that of a class, calls this if it changes."""
-        while self.filled:
-            self.filled.pop().clear()
+        if key in self.typed:
+            return self.lookup((providedBy(context), providedBy(request)), IView, key)  # type: ignore[no-any-return]
+        return self.lookup1(providedBy(context), IView, key)  # type: ignore[no-any-return]
 
     def find_error(self, error: BaseException, request: Any) -> View | None:
         """Return the error view for the most specific class of an exception, or None."""
@@ -315,8 +295,8 @@ class Views:
 
     def allowed(self, context: Any, request: Any, name: str) -> list[str]:
         """Return the methods that the views of that name accept, sorted; empty if there is no such view."""
-        methods = [method for method in self.known.get(name, ()) if method != ERROR]
-        return sorted(method for method in methods if self.find(context, request, method, name))
+        methods = sorted(self.known.get(name, {}).keys() - {ERROR})
+        return [method for method in methods if self.find(context, request, method, name)]
 
     def adapt(self, obj: Any, provides: Any) -> Any:
         """Return ``obj`` itself if it provides the interface, or its adapter, or None."""
@@ -353,17 +333,8 @@ def _specification(for_: Any, who: Any, default: Any = Interface) -> Any:
     raise ViewError(f"{who}: {for_!r} is neither a class nor an interface")
 
 
-def _call_of_class(cls: type, fill: Fill | None) -> Callable[..., Any]:
-    """Return a function that makes an instance of a view class and calls it."""
-    if fill is None:
-        return lambda context, request: cls(context, request)()
-    return lambda context, request: cls(context, request)(**fill(request))
-
-
-def _call_of_function(function: Callable[..., Any], fill: Fill | None) -> Callable[..., Any]:
-    """Return a function that calls a view that is a function."""
-    if fill is None:
-        return function
+def _with_fields(function: Callable[..., Any], fill: Fill) -> Callable[..., Any]:
+    """Return a function that calls a view with the fields of the form."""
     return lambda context, request, *response: function(context, request, *response, **fill(request))
 
 

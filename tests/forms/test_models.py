@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
+from importlib import import_module
 from types import ModuleType
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -25,8 +28,9 @@ from pipeline import Pipeline, view  # noqa: E402
 from pipeline.elements.errors import errors  # noqa: E402
 from pipeline.elements.forms import forms  # noqa: E402
 from pipeline.elements.traverse import traverse  # noqa: E402
-from pipeline.interfaces import ViewError  # noqa: E402
+from pipeline.interfaces import ResultError, ViewError  # noqa: E402
 from pipeline.publisher import publisher  # noqa: E402
+from pipeline.publishing import json as publishing_json  # noqa: E402
 
 Color = Enum("Color", {"red": "red", "blue": "blue"})
 JSON = {"CONTENT_TYPE": "application/json", "HTTP_ACCEPT": "application/json"}
@@ -235,6 +239,22 @@ def test_results(library: Any) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
+def test_a_number_that_json_lacks_is_told_with_its_place(library: Any) -> None:
+    """It was told for a dict. For a model the message of the error had no place."""
+    import_module(f"pipeline.publishing.{library.name}")
+    model = pydantic.create_model("Tall", size=(float, ...))
+    if library is Msgspec:
+        model = msgspec.defstruct("Tall", [("size", float)])
+    for result, place in (
+        (model(size=math.inf), "the result['size']"),
+        ([{"it": model(size=math.nan)}], "the result[0]['it']['size']"),
+        ([1.0, (math.nan,)], "the result[1][0]"),
+    ):
+        with pytest.raises(ResultError, match=re.escape(f"the value at {place} is not a number that JSON has")):
+            publishing_json.sent(result)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_a_class_that_no_library_knows_is_refused_at_load(library: Any) -> None:
     class Strange:
         def __init__(self, *arguments: Any) -> None: ...
@@ -268,3 +288,44 @@ def test_who_sends_json_gets_problem_details(accept: str | None, expected: str) 
     app = site(Pydantic, Pydantic.Person)
     assert ask(app, "/", "POST", b"{}", CONTENT_TYPE="application/json", **chosen).content_type == expected
     assert ask(app, "/", "POST", b"", **chosen).content_type in (expected, "text/plain")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", ["model", "list", "dict", "dataclass", "class view"])
+def test_none_in_place_of_a_model_is_null(library: Any, name: str) -> None:
+    """The description says that it is null. It was an empty page of the type text/html."""
+    kinds = {"list": list[library.Address], "dict": dict[str, Any], "dataclass": Point}
+
+    def show(context: Any, request: Any) -> Any:
+        return None
+
+    class Show:
+        def __init__(self, context: Any, request: Any) -> None: ...
+
+        def __call__(self) -> Any:
+            return None
+
+    shown: Any = Show if name == "class view" else show
+    annotated = Show.__call__ if name == "class view" else show
+    annotated.__annotations__["return"] = kinds.get(name, library.Address) | None
+    answer = ask(published(library, shown, "GET"), "/", "GET")
+    assert (answer.status, answer.content_type, answer.json) == (200, "application/json", None)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_none_where_the_response_has_the_answer(library: Any) -> None:
+    class Page:
+        """No result of JSON."""
+
+    def show(context: Any, request: Any, response: Any) -> Any:
+        response.status, response.text = told
+
+    for annotation in (None, str | None, Page | None, Any, "Missing | None", library.Address | str | None):
+        show.__annotations__["return"] = annotation
+        for told in ((200, ""), (200, "written")):
+            answer = ask(published(library, show, "GET"), "/", "GET")
+            assert (answer.status, answer.content_type, answer.text) == (200, "text/html", told[1]), annotation
+    show.__annotations__["return"] = library.Address | None
+    for told in ((200, "written"), (204, ""), (201, "")):
+        answer = ask(published(library, show, "GET"), "/", "GET")
+        assert (answer.status, answer.text) == told

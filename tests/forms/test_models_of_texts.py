@@ -258,3 +258,36 @@ def test_a_float_stays_a_float(library: str, annotation: Any, module: Callable[.
 def test_an_empty_body_of_json_is_an_empty_object(library: str, module: Callable[..., str]) -> None:
     app = app_of(library, LIBRARIES[library], module)
     assert (read(app, "json", "").tags, read(app, "json", "{}").tags) == (["old"], ["old"])
+
+
+Ticked = pydantic.create_model("Ticked", tags=(list[str], ...), more=(list[str], ["old"]))
+TickedStruct = msgspec.defstruct(
+    "TickedStruct", [("tags", list[str]), ("more", list[str], msgspec.field(default_factory=lambda: ["old"]))]
+)
+
+
+@pytest.mark.parametrize(("library", "model"), [("pydantic", Ticked), ("msgspec", TickedStruct)])
+def test_a_list_without_a_ticked_box_is_empty(library: str, model: Any, module: Callable[..., str]) -> None:
+    """A browser sends nothing for boxes that are not ticked. A parameter with a list read that as an empty list. A
+    model that needs a list answered with a 400."""
+    app = app_of(library, model, module)
+    for sent in ([], [("tags", "")]):
+        for kind in ("form", "query"):
+            found = read(app, kind, [*sent, ("other", "x")])
+            assert (found.tags, found.more) == ([], ["old"])
+    assert read(app, "form", [("tags", "a")]).tags == ["a"]
+    assert read(app, "json", {}) == 400, "JSON says what it has"
+    read(app, "form", [("other", "x")]).tags.append("a")
+    assert read(app, "form", [("other", "x")]).tags == [], "each request has a list of its own"
+
+
+@pytest.mark.parametrize("library", ["pydantic", "msgspec"])
+def test_a_rule_judges_a_list_without_a_ticked_box(library: str, module: Callable[..., str]) -> None:
+    rules: Any = pydantic.Field if library == "pydantic" else msgspec.Meta
+    at_most = app_of(library, Annotated[list[int], rules(max_length=2)], module)
+    assert read(at_most, "form", [("other", "x")]) == []
+    at_least = app_of(library, Annotated[list[int], rules(min_length=1)], module)
+    assert read(at_least, "form", [("other", "x")]) == 400
+    if library == "pydantic":
+        model = pydantic.create_model("OneOf", tags=(list[str], pydantic.Field(min_length=1)))
+        assert read(app_of(library, model, module), "form", [("other", "x")]) == 400

@@ -310,3 +310,40 @@ def test_a_default_is_one_that_its_schema_allows(name: str, method: str, monkeyp
     else:
         told = operation["requestBody"]["content"]["application/json"]["schema"]["properties"]["value"]
     jsonschema.validate(told["default"], told, format_checker=jsonschema.FormatChecker())
+
+
+def test_a_result_that_may_be_none_and_a_model_beside_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that may be None was described as JSON, and a field beside a model was left out."""
+
+    @view(context=openapi_site.Todos, name="text")
+    def text(context: Any, request: Any) -> str | None: ...
+
+    @view(context=openapi_site.Todos, name="task")
+    def task(
+        context: Any, request: Any, which: openapi_site.Filter, page: int, size: int = 5
+    ) -> openapi_site.Task | None: ...
+
+    @view(context=openapi_site.Todos, name="new", methods=("POST",))
+    def new(context: Any, request: Any, task: openapi_site.NewTask, notify: bool, by: str = "") -> None: ...
+
+    module = ModuleType("results_of_one_test")
+    for one in (text, task, new):
+        one.__module__ = module.__name__
+        setattr(module, one.__name__, one)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    document = describe(Views((*SCAN, module.__name__), arguments_of), openapi_site.Todos).document
+    validator.validate(document)
+    contents = [document["paths"][path]["get"]["responses"]["2XX"]["content"] for path in ("/text", "/task")]
+    assert contents[0] == {"text/html": {"schema": {"type": "string"}}}
+    assert contents[1] == {
+        "application/json": {"schema": {"anyOf": [{"$ref": "#/components/schemas/Task"}, {"type": "null"}]}}
+    }
+    asked = {one["name"]: one["required"] for one in document["paths"]["/task"]["get"]["parameters"]}
+    assert asked == {"done": False, "limit": False, "page": True, "size": False}
+    body = document["paths"]["/new"]["post"]["requestBody"]
+    schema = {**body["content"]["application/json"]["schema"], "components": document["components"]}
+    jsonschema.validate({"text": "tea", "notify": True}, schema)
+    for wrong in ({"text": "tea"}, {"text": "", "notify": True}, {"text": "tea", "notify": 5}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+    assert body["required"] and list(body["content"])[1] == "application/x-www-form-urlencoded"

@@ -36,8 +36,8 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pipeline.forms.converters import CONVERTERS, Converter, FieldError, IFieldConverter
-from pipeline.forms.inputs import shapes_of
-from pipeline.forms.models import BodyError, IModels, Model, ModelError, Place, rules_in
+from pipeline.forms.inputs import Shape, shapes_of
+from pipeline.forms.models import BodyError, Model, ModelError, Place, model_of, rules_in
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
 from pipeline.views import Views, named
@@ -65,18 +65,23 @@ class Argument(NamedTuple):
     """A parameter that is filled from the form."""
 
     name: str
+    annotation: Any
     convert: Callable[..., Any]
     """Returns the value for a field, or if ``is_whole``, for the two forms that ``of`` takes."""
     default: Any
-    takes_empty: bool
+    takes_empty: bool = False
     """True if an empty text is a value. False if it counts as missing."""
-    is_list: bool
+    takes_nothing: bool = False
+    """True if a missing field is an empty list: a browser sends nothing for boxes of which none is ticked."""
     is_whole: bool = False
     """True if it is made of the whole form."""
-    is_file: bool = False
-    """True if it is nothing but a file or a list of files."""
     has_decimals: bool = False
     """True if a library makes a Decimal of it, which needs all digits of a number of JSON."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a form without the field is a 400."""
+        return self.default is _EMPTY and not self.takes_nothing
 
     def of(self, form: Mapping[str, Any], exact: Mapping[str, Any] | None) -> Any:
         """Return the value. A form of JSON is also given with a Decimal for each number that a float rounds."""
@@ -86,8 +91,8 @@ class Argument(NamedTuple):
         if value is _EMPTY or (value == "" and not self.takes_empty):
             if self.default is not _EMPTY:
                 return self.default
-            if self.is_list:
-                return []
+            if self.takes_nothing:
+                return self.convert([])
             raise FieldError(self.name, None, "it is missing")
         try:
             return self.convert(value)
@@ -103,7 +108,8 @@ class FormArguments:
     def __init__(self, arguments: tuple[Argument, ...]) -> None:
         self.arguments = arguments
         self.names = [argument.name for argument in arguments]
-        self.never_of_query = [one.name for one in arguments if one.is_file and one.default is _EMPTY]
+        files = [one for one in arguments if one.annotation is Upload or get_args(one.annotation) == (Upload,)]
+        self.never_of_query = [one.name for one in files if one.default is _EMPTY]
 
     def __call__(self, request: Any) -> dict[str, Any]:
         try:
@@ -116,10 +122,7 @@ class FormArguments:
         is_json = isinstance(getattr(request, "_sent_fields", ()), dict)
         exact = {**form, **request._exact_json} if is_json else None
         try:
-            values = {}  # no comprehension, which is a function of its own before Python 3.12
-            for argument in self.arguments:
-                values[argument.name] = argument.of(form, exact)
-            return values
+            return {argument.name: argument.of(form, exact) for argument in self.arguments}
         except ModelError:
             raise BodyError(self.errors_in(form, exact)) from None
 
@@ -134,35 +137,24 @@ class FormArguments:
                 yield (argument.name,), error.rule
 
 
-def arguments_of(function: Callable[..., Any], leading: int, views: Views | None = None) -> FormArguments | None:
-    """Return the function that fills the parameters of ``function`` behind the ``leading`` ones. None if all
-    parameters are leading ones.
+def arguments_of(function: Callable[..., Any], leading: int, views: Views) -> FormArguments:
+    """Return the function that fills the parameters of ``function`` behind the ``leading`` ones.
 
     Raises ViewError if a parameter cannot be passed by name, or if no field of a form fits its annotation.
     """
-    try:
-        parameters = list(inspect.signature(function).parameters.values())[leading:]
-    except (TypeError, ValueError):  # some builtins have no signature
-        return None
-    own = views.utilities(IFieldConverter) if views is not None else []
-    models = views.utilities(IModels) if views is not None else []
+    parameters = list(inspect.signature(function).parameters.values())[leading:]
     code = inspect.unwrap(function)
     names = getattr(code if hasattr(code, "__globals__") else code.__call__, "__globals__", {})
-    arguments = tuple(
-        _argument(parameter, names, function, own, models)
-        for parameter in parameters
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return FormArguments(
+        tuple(
+            _argument(parameter, names, function, views)
+            for parameter in parameters
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        )
     )
-    return FormArguments(arguments) if arguments else None
 
 
-def _argument(
-    parameter: inspect.Parameter,
-    names: dict[str, Any],
-    function: Any,
-    own: Sequence[Converter],
-    models: Sequence[Any],
-) -> Argument:
+def _argument(parameter: inspect.Parameter, names: dict[str, Any], function: Any, views: Views) -> Argument:
     where = f"{named(function)}: parameter {parameter.name!r}"
     if parameter.name in ("context", "request", "response"):
         raise ViewError(f"{where} stands too late; {_TAKES}")
@@ -172,29 +164,30 @@ def _argument(
     default = parameter.default
     if hasattr(default, "default") and not isinstance(default, type):  # the field of a library
         raise ViewError(f"{where} would be {default!r:.200}. Write Annotated[..., it], and the value behind '='")
-    choices = _choices(annotation)
+    choices = choices_in(annotation)
     takes_empty = any(choice in (str, Any, object, _EMPTY) or "" in get_args(choice) for choice in choices)
+    plain = annotation.__origin__ if get_origin(annotation) is Annotated else annotation
     model: Model | None = None
     try:
-        convert = _converter(annotation, own)
+        convert = _converter(annotation, views.utilities(IFieldConverter))
     except TypeError as error:
-        model = next(filter(None, (one.model_of(annotation) for one in models)), None)
+        model = model_of(annotation, views)
         if model is None:
             rules = [rule for _, rule in rules_in(annotation)]
             why = _UNCHECKED.format(rules[0]) if rules else f"comes from the form, and {error}. ({_TAKES}.)"
             raise ViewError(f"{where} {why}") from None
         if model.is_object:
-            return Argument(parameter.name, _reading_whole(model), default, False, False, True)
-        plain = annotation.__origin__ if get_origin(annotation) is Annotated else annotation
-        several = not {list, Sequence, set, frozenset, tuple}.isdisjoint(map(get_origin, _choices(plain)))
-        shape, read = shapes_of(model).get("", lambda value: value), model.read
-        convert = _list_of(lambda values: read(shape(values))) if several else lambda value: read(shape(value))
-        takes_empty = not several and _takes(model.read, "")
+            return Argument(parameter.name, annotation, _reading_whole(model), default, is_whole=True)
+        several = not {list, Sequence, set, frozenset, tuple}.isdisjoint(map(get_origin, choices_in(plain)))
+        shape, read = shapes_of(model)[0].get("", Shape(False, {})), model.read
+        convert = lambda value: read(shape.of(value))  # noqa: E731
+        convert = _list_of(convert) if several else convert
+        takes_empty = not several and _takes(read, "")
     if default is _EMPTY and type(None) in choices:
         default = None
-    is_file = annotation is Upload or get_args(annotation) == (Upload,)
-    is_list, exact = _is_list(annotation), model is not None and model.has_decimals
-    return Argument(parameter.name, convert, default, takes_empty, is_list, is_file=is_file, has_decimals=exact)
+    takes_nothing = _is_list(plain) and _takes(convert, [])
+    exact = model is not None and model.has_decimals
+    return Argument(parameter.name, annotation, convert, default, takes_empty, takes_nothing, has_decimals=exact)
 
 
 def _annotation_of(parameter: inspect.Parameter, names: dict[str, Any], where: str) -> Any:
@@ -213,11 +206,11 @@ def _annotation_of(parameter: inspect.Parameter, names: dict[str, Any], where: s
 def _reading_whole(model: Model) -> Callable[..., Any]:
     """Return a function that reads a model of a form. Texts are read as those of other parameters: a list may have
     one value, and an empty text that the model refuses counts as missing. JSON is judged as it is."""
-    shapes = shapes_of(model)
+    shapes, lists = shapes_of(model)
 
     def read_texts(texts: dict[str, Any]) -> Any:
         try:
-            return model.read(texts)
+            return model.read({**{name: [] for name in lists}, **texts})
         except ModelError as error:
             told = {str(place[0]) for place, _ in error.errors if place}
             if not (empty := {name for name in told & shapes.keys() if texts.get(name) == ""}):
@@ -227,7 +220,7 @@ def _reading_whole(model: Model) -> Callable[..., Any]:
     def read(form: Mapping[str, Any], exact: Mapping[str, Any] | None) -> Any:
         if exact is not None:
             return model.read(exact if model.has_decimals else dict(form))
-        return read_texts({name: shapes[name](sent) if name in shapes else sent for name, sent in form.items()})
+        return read_texts({name: shapes[name].of(sent) if name in shapes else sent for name, sent in form.items()})
 
     return read
 
@@ -243,7 +236,8 @@ def _is_list(annotation: Any) -> bool:
     return annotation in (list, Sequence) or get_origin(annotation) in (list, Sequence)
 
 
-def _choices(annotation: Any) -> tuple[Any, ...]:
+def choices_in(annotation: Any) -> tuple[Any, ...]:
+    """Return the annotations of which a value has one: those of ``X | Y``, or else the annotation itself."""
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
@@ -260,7 +254,7 @@ def _converter(annotation: Any, own: Sequence[Converter]) -> Convert:
         return _reading(annotation)
     if annotation in (str, Upload, type(None)):
         return _being(annotation)
-    if len(choices := _choices(annotation)) > 1:
+    if len(choices := choices_in(annotation)) > 1:
         return _first([_converter(choice, own) for choice in choices])
     if origin is Literal and all(isinstance(choice, str) for choice in inner):
         return _one_of(inner)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline.forms.converters import BOOLEANS
@@ -84,29 +83,45 @@ def inputs_of(schema: Mapping[str, Any]) -> list[Input]:
     return [_input(name, member, parts) for name, member in whole.get("properties", {}).items()]
 
 
-def shapes_of(model: Model) -> dict[str, Callable[[Any], Any]]:
-    """Return functions that give the texts of a query or a form the shape that a model takes, by the names of its
-    members, or by "" for a value without members: a list, a choice that is a number, true or false."""
+class Shape(NamedTuple):
+    """Shape of a value for a model, made of texts of a query or a form: a list, or a choice that is not a text."""
+
+    is_list: bool
+    choices: Mapping[str, Any]
+
+    def of(self, sent: Any) -> Any:
+        """Return texts in this shape."""
+        if isinstance(sent, (list, tuple)):
+            return [self._chosen(one) for one in sent] if self.is_list else sent
+        return [self._chosen(sent)] if self.is_list and sent != "" else self._chosen(sent)
+
+    def _chosen(self, sent: Any) -> Any:
+        return self.choices.get(sent, sent) if isinstance(sent, str) and sent else sent
+
+
+def shapes_of(model: Model) -> tuple[dict[str, Shape], list[str]]:
+    """Return the shapes of the members of a model by their names, or by "" that of a value without members. Return
+    also the names of the lists that the model needs: a browser sends nothing for boxes of which none is ticked."""
     try:
         schema = model.schema()
     except Exception:  # a library may have no schema for a class that it reads
-        return {}
+        return {}, []
     parts = schema.get("$defs", {})
-    members = without_null(schema, parts)[0].get("properties", {}) if model.is_object else {"": schema}
-    shapes = dict[str, Callable[[Any], Any]]()
-    for name, member in members.items():
-        one, _ = without_null(member, parts)
-        is_list = one.get("type") == "array"
-        item, _ = without_null(one.get("items") or {}, parts) if is_list else (one, False)
-        shapes[name] = partial(_shaped, is_list, BOOLEANS if item.get("type") == "boolean" else choices_of(item))
-    return shapes
+    whole = without_null(schema, parts)[0] if model.is_object else {"properties": {"": schema}}
+    shapes, lists = dict[str, Shape](), list[str]()
+    for name, member in whole.get("properties", {}).items():
+        one, may_be_null = without_null(member, parts)
+        is_list, item = _items_of(one, parts)
+        shapes[name] = Shape(is_list, BOOLEANS if item.get("type") == "boolean" else choices_of(item))
+        if is_list and not may_be_null and name in whole.get("required", ()):
+            lists.append(name)
+    return shapes, lists
 
 
-def _shaped(is_list: bool, choices: Mapping[str, Any], sent: Any) -> Any:
-    if isinstance(sent, (list, tuple)):
-        return [_shaped(False, choices, one) for one in sent] if is_list else sent
-    value = choices.get(sent, sent) if isinstance(sent, str) and sent else sent
-    return [value] if is_list and sent != "" else value
+def _items_of(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> tuple[bool, Mapping[str, Any]]:
+    """Return whether a schema is that of a list, and the schema of its items, or else the schema itself."""
+    is_list = schema.get("type") == "array"
+    return is_list, without_null(schema.get("items") or {}, parts)[0] if is_list else schema
 
 
 def choices_of(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,9 +132,9 @@ def choices_of(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _input(name: str, member: Mapping[str, Any], parts: Mapping[str, Any]) -> Input:
     schema, may_be_none = without_null(member, parts)
-    kind_of_value, is_list = schema.get("type", "string"), schema.get("type") == "array"
-    item = without_null(schema.get("items") or {}, parts)[0].get("type") if is_list else kind_of_value
-    if item in ("object", "array", "null") or schema.get("writeOnly"):
+    kind_of_value = schema.get("type", "string")
+    is_list, item = _items_of(schema, parts)
+    if item.get("type") in ("object", "array", "null") or schema.get("writeOnly"):
         raise TypeError(f"a form has no input for {name!r}, which is an object, a list of lists, or a secret")
     choices = choices_of(schema)
     may_be_none = may_be_none or None in schema.get("enum", ())

@@ -39,6 +39,11 @@ class IModels(Interface):
         """Return the model of an annotation, or None if the library knows none, or ignores a rule in it."""
 
 
+def model_of(annotation: Any, views: Any) -> Model | None:
+    """Return the model that a scanned library makes of an annotation, or None."""
+    return next(filter(None, (one.model_of(annotation) for one in views.utilities(IModels))), None)
+
+
 class ModelError(ValueError):
     """A value that is not as its model says, with all that is wrong."""
 

@@ -58,14 +58,10 @@ def read_multipart(
     ``on_close`` is called with the function that closes each file. No block is read that is not needed.
     """
     parts: list[Part] = []
-    memory = length = 0
-    segment: Any = None
-    filename: bytes | str | None = None
-    text: list[bytes] = []
-    file: io.BytesIO | Slice | None = None
+    memory = 0
+    part: Any = None
     disk = Disk(on_close)
     opening = b"--" + boundary.encode()
-    head = b""
     try:
         with PushMultipartParser(
             boundary,
@@ -77,34 +73,23 @@ def read_multipart(
         ) as parser:
             for event in _events(parser, blocks, opening):
                 if isinstance(event, MultipartSegment):
-                    segment = event
-                    memory += len(segment.name) + len(segment.filename or "")
-                    length = 0
-                    head = b""
-                    text = []
-                    file = None
-                    filename = _filename(segment)
-                    if filename is not None:
-                        file = io.BytesIO()
+                    part = _OpenPart(event)
+                    memory += len(event.name) + len(event.filename or "")
                 elif event is None:
-                    parts.append(_part(segment, filename, text, file, length, on_close))
+                    parts.append(part.read(on_close))
                     continue
-                elif file is None:
-                    memory += len(event)
-                    text.append(event)
                 else:
-                    length += len(event)
-                    if isinstance(file, Slice):
+                    part.length += len(event)
+                    if isinstance(part.file, Slice):
                         disk.write(event)
                     else:
-                        file.write(event)
+                        part.file.write(event)
                         memory += len(event)
-                        if length > SPOOL or memory > limits.memory:
-                            memory -= length
-                            file = disk.take(file)
-                if len(head) < len(opening) and not isinstance(event, MultipartSegment):
-                    head += event[: len(opening) - len(head)]
-                    if head == opening:  # the parser takes it, and the next part, for the content of this one
+                        if part.filename is not None and (part.length > SPOOL or memory > limits.memory):
+                            memory -= part.length
+                            part.file = disk.take(part.file)
+                    part.head += event[: len(opening) - len(part.head)]
+                    if part.head == opening:  # the parser takes it, and the next part, for the content of this one
                         raise HTTPBadRequest("A part of the form has no line break in front of its last boundary.")
                 if memory > limits.memory:
                     raise HTTPRequestEntityTooLarge(f"A form takes {limits.memory} bytes in memory at most.")
@@ -227,25 +212,31 @@ class Slice(io.RawIOBase):
         return count
 
 
-def _part(
-    segment: Any,
-    filename: bytes | str | None,
-    text: list[bytes],
-    file: io.BytesIO | Slice | None,
-    length: int,
-    on_close: Callable[[Callable[[], object]], None],
-) -> Part:
-    name = segment.name.encode("latin-1")
-    opened: IO[bytes] | None = None
-    if isinstance(file, Slice):
-        file.length = length
-        opened = io.BufferedReader(file, _BUFFER)
-    elif file is not None:
-        file.seek(0)
-        opened = file
-    if opened is not None:
-        on_close(opened.close)
-    kind = segment.content_type or "application/octet-stream"
-    _, semicolon, parameters = segment.header("Content-Type", "").partition(";")
-    kind += semicolon + parameters
-    return Part(name, b"".join(text), segment.charset, filename, kind, opened, length)
+class _OpenPart:
+    """A part that is being read."""
+
+    def __init__(self, segment: Any) -> None:
+        self.segment = segment
+        self.filename = _filename(segment)
+        self.file: io.BytesIO | Slice = io.BytesIO()
+        self.length = 0
+        self.head = b""
+
+    def read(self, on_close: Callable[[Callable[[], object]], None]) -> Part:
+        """Return the part, of which all is read."""
+        segment, text = self.segment, b""
+        file: IO[bytes] | None = None
+        if isinstance(self.file, Slice):
+            self.file.length = self.length
+            file = io.BufferedReader(self.file, _BUFFER)
+        elif self.filename is None:
+            text = self.file.getvalue()
+        else:
+            self.file.seek(0)
+            file = self.file
+        if file is not None:
+            on_close(file.close)
+        kind = segment.content_type or "application/octet-stream"
+        _, semicolon, parameters = segment.header("Content-Type", "").partition(";")
+        kind += semicolon + parameters
+        return Part(segment.name.encode("latin-1"), text, segment.charset, self.filename, kind, file, self.length)

@@ -14,7 +14,7 @@ from webob.exc import HTTPNotFound
 from zope.interface import Interface
 
 from pipeline.forms.inputs import without_null
-from pipeline.forms.models import IModels
+from pipeline.forms.models import model_of
 from pipeline.interfaces import ViewError
 from pipeline.publishing.json import plain
 from pipeline.views import Views
@@ -33,7 +33,7 @@ class Items:
     def __init__(self, views: Views, target: type, container: Any, item: type, model: type) -> None:
         self.views, self.target, self.container, self.item, self.model = views, target, container, item, model
         self.who = f"{target.__module__}.{target.__qualname__}: {model.__qualname__}"
-        found = next(filter(None, (one.model_of(model) for one in views.utilities(IModels))), None)
+        found = model_of(model, views)
         if found is None or not found.is_object:
             raise ViewError(f"{self.who} is not a model of a scanned library, such as pipeline.publishing.pydantic")
         self.read, self.schema, self.has_decimals = found.read, found.schema(), found.has_decimals

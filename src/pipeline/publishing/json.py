@@ -6,13 +6,13 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
-from zope.interface import Interface
+from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IResult, ResultError
-from pipeline.response import CHECKED
-from pipeline.views import adapter
+from pipeline.response import CHECKED, Response
+from pipeline.views import View, Views, adapter
 
 _TYPE = ("Content-Type", "application/json")
 CHECKED.add(_TYPE)
@@ -50,7 +50,7 @@ def sent(value: Any) -> Any:
     try:
         body = [_encode(value).encode()]
     except ValueError as error:
-        if (place := place_of_nan(value)) is None:
+        if (place := place_of_nan(json.loads(json.dumps(value, default=plain)))) is None:
             raise
         raise ResultError(
             f"the value at {place} is not a number that JSON has; return None or text instead"
@@ -62,16 +62,36 @@ def sent(value: Any) -> Any:
 def object_result(value: Any) -> Any:
     """Return the result that sends an object of a dataclass or of attrs as a JSON object, if the module of a
     library of models is scanned; None for any other."""
-    is_known = encoders and (is_dataclass(value) or hasattr(type(value), "__attrs_attrs__"))
-    return sent(value) if is_known and not isinstance(value, type) else None
+    return sent(value) if encoders and _is_object(type(value)) else None
+
+
+def _is_object(cls: type) -> bool:
+    return is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
+
+
+def answer_null(view: View, request: Any, response: Response) -> None:
+    """Answer with ``null`` for a view that has returned None, if its annotation says ``X | None`` and an X would be
+    sent as JSON."""
+    called = view.function.__call__ if isinstance(view.function, type) else view.function
+    try:
+        kinds = {get_origin(one) or one for one in get_args(get_type_hints(called)["return"])}
+    except Exception:  # such as a name that only type checkers import
+        return
+    if type(None) in kinds and all(_is_json(kind, request.views) for kind in kinds - {type(None)}):
+        sent(None)(request, response)
+
+
+def _is_json(cls: Any, views: Views) -> bool:
+    """Return whether objects of a class are sent as JSON."""
+    adapt = views.lookup1(implementedBy(cls), IResult) if isinstance(cls, type) else None  # type: ignore[no-untyped-call]
+    is_ours = getattr(adapt, "__module__", "").startswith(f"{__package__}.")
+    return is_ours and (adapt is not object_result or _is_object(cls))
 
 
 def place_of_nan(value: Any, place: str = "the result") -> str | None:
-    """Return the place of the first float in a value that is infinite or not a number."""
+    """Return the place of the first float in a value of JSON that is infinite or not a number."""
     if isinstance(value, float):
         return None if math.isfinite(value) else place
-    members = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
-    )
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     found = (place_of_nan(member, f"{place}[{key!r}]") for key, member in members)
     return next(filter(None, found), None)

@@ -46,6 +46,14 @@ class Namespace:
         raise NotImplementedError
 
 
+def registered(request: Request, provides: Any, name: str) -> Any:
+    """Return the object that is registered under an interface and a name. Raise KeyError if there is none."""
+    found = request.views.named(provides, name) if request.views is not None else None
+    if found is None:
+        raise KeyError(name)
+    return found
+
+
 def into_application(request: Request, segment: str) -> None:
     """Move a namespace from the start of the path to the address of the application, so that URLs for this request
     keep it."""
@@ -69,10 +77,7 @@ class Skin(Namespace):
     """``++skin++name``."""
 
     def step(self, request: Request, name: str) -> Any:
-        found = request.views.named(ISkin, name) if request.views is not None else None
-        if found is None:
-            raise KeyError(name)
-        alsoProvides(request, found)
+        alsoProvides(request, registered(request, ISkin, name))
         into_application(request, f"++skin++{name}")
         return self.context
 
@@ -118,10 +123,7 @@ class Etc(Namespace):
     """``++etc++name``."""
 
     def step(self, request: Request, name: str) -> Any:
-        found = request.views.named(IEtc, name) if request.views is not None else None
-        if found is None:
-            raise KeyError(name)
-        return found
+        return registered(request, IEtc, name)
 
 
 @adapter(Interface, INamespace, name="debug")

@@ -20,17 +20,16 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from zope.interface import implementedBy
 
 from pipeline.composition import element
-from pipeline.forms.arguments import arguments_of
-from pipeline.forms.models import IModels
+from pipeline.forms.arguments import Argument, arguments_of, choices_in
+from pipeline.forms.models import model_of
 from pipeline.forms.upload import Upload
 from pipeline.http.encodings import accepted
 from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError
@@ -66,46 +65,39 @@ TOLD = {
 REFUSED = {"401": "A login is needed.", "403": "This is not permitted."}
 
 
-class Described(NamedTuple):
-    """A description, and what it leaves out."""
-
-    document: dict[str, Any]
-    left_out: list[str]
-    """A line for each class and view that lacks an annotation."""
-
-
-def describe(views: Views, root: type, title: str = "API", version: str = "1") -> Described:
+def describe(views: Views, root: type, title: str = "API", version: str = "1") -> Description:
     """Return the description of the views of all objects that the root leads to.
 
     root  class of the object where traversal starts
     """
-    describing = _Describing(views)
-    for cls, path, steps in describing.places(root):
-        for method, name, view in describing.views_of(cls):
+    described = Description(views)
+    paths = described.document["paths"]
+    for cls, path, steps in described.places(root):
+        for method, name, view in described.views_of(cls):
             if method not in ("GET", "PUT", "POST", "DELETE", "PATCH", "TRACE"):
-                describing.left_out.append(f"{view} is left out: OpenAPI 3.1 has no method {method}")
+                described.left_out.append(f"{view} is left out: OpenAPI 3.1 has no method {method}")
                 continue
             where = f"{path}/{name}" if name or stepping(cls) else path or "/"
-            item = describing.paths.setdefault(where, {})
+            item = paths.setdefault(where, {})
             if steps:
                 item["parameters"] = [
                     {"name": step, "in": "path", "required": True, "schema": STRING} for step in steps
                 ]
-            item[method.lower()] = describing.operation(view, method, bool(steps))
-    document = json.loads(COMMON)
-    document["info"] = {"title": title, "version": version}
-    document["paths"] = describing.paths
-    document["components"]["schemas"] = {**describing.parts, **document["components"]["schemas"]}
-    return Described(document, describing.left_out)
+            item[method.lower()] = described.operation(view, method, bool(steps))
+    described.document["info"] = {"title": title, "version": version}
+    described.document["components"]["schemas"] = {**described.parts, **described.document["components"]["schemas"]}
+    return described
 
 
-class _Describing:
+class Description:
+    """A description, and what it leaves out."""
+
     def __init__(self, views: Views) -> None:
         self.views = views
-        self.models = views.utilities(IModels)
-        self.paths: dict[str, dict[str, Any]] = {}
+        self.document: dict[str, Any] = json.loads(COMMON)
         self.parts: dict[str, Any] = {}
         self.left_out: list[str] = []
+        """A line for each class and view that lacks an annotation."""
         self.ids: set[str] = set()
 
     def places(self, root: type) -> Iterator[tuple[type, str, tuple[str, ...]]]:
@@ -127,8 +119,7 @@ class _Describing:
         step = stepping(cls)
         if step is None:
             return []
-        found = hints_of(step).get("return")
-        kinds = [one for one in (get_args(found) if is_union(found) else (found,)) if isinstance(one, type)]
+        kinds = [one for one in choices_in(hints_of(step).get("return")) if isinstance(one, type)]
         if not kinds and (item := self.views.lookup1(implementedBy(cls), IItems)):  # type: ignore[no-untyped-call]
             return [item]
         if not kinds:
@@ -150,8 +141,7 @@ class _Describing:
 
     def operation(self, view: View, method: str, has_steps: bool) -> dict[str, Any]:
         """Return the description of one view at one path."""
-        function = view.function.__call__ if isinstance(view.function, type) else view.function
-        hints = hints_of(function)
+        hints = hints_of(view.function.__call__ if isinstance(view.function, type) else view.function)
         said = (inspect.getdoc(view.function) or "").partition("\n")[0]
         told = {"404": TOLD["404"]} if has_steps else {}
         if view.fill is not None:
@@ -162,7 +152,7 @@ class _Describing:
         if view.permission not in (None, PUBLIC):
             operation["security"] = [{"bearer": []}, {"basic": []}]
             told |= REFUSED
-        self.add_fields(operation, view, method, function, hints)
+        self.add_fields(operation, getattr(view.fill, "arguments", ()), method)
         headers = {}
         if (needed := getattr(view.call, "version_required", None)) is not None:
             is_get = method == "GET"
@@ -171,12 +161,11 @@ class _Describing:
             name, required = ("If-None-Match", False) if is_get else ("If-Match", needed)
             asked = {"name": name, "in": "header", "required": required, "schema": STRING}
             operation.setdefault("parameters", []).append(asked)
-        if "return" in hints:
-            result = self.schema(hints["return"]) if hints["return"] is not type(None) else {}
-        else:
-            result = {}
+        result = {} if hints.get("return", type(None)) is type(None) else self.schema(hints["return"])
+        if "return" not in hints:
             self.left_out.append(f"{view} has no annotation of what it returns: its result is left out")
-        content = {"text/html" if hints.get("return") is str else JSON: {"schema": result}}
+        is_text = str in choices_in(hints.get("return"))
+        content = {"text/html": {"schema": STRING}} if is_text else {JSON: {"schema": result}}
         problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
         problem |= {kind: {"schema": STRING} for kind in ("text/plain", "text/html")}  # as the client accepts
         operation["responses"] = {
@@ -187,37 +176,35 @@ class _Describing:
         }
         return operation
 
-    def add_fields(
-        self, operation: dict[str, Any], view: View, method: str, function: Any, hints: Mapping[str, Any]
-    ) -> None:
+    def add_fields(self, operation: dict[str, Any], arguments: Sequence[Argument], method: str) -> None:
         """Add the fields that a view takes: those of the query of a GET or DELETE, and of the body otherwise."""
-        signature = inspect.signature(function).parameters
-        names = list(getattr(view.fill, "names", ()))
-        if not names:
+        if not arguments:
             return
-        fields = {name: self.schema(hints.get(name, Any)) for name in names}
-        required = [name for name in names if is_required(signature[name], hints.get(name, Any))]
-        whole = next((argument.name for argument in view.fill.arguments if argument.is_whole), None)  # type: ignore[union-attr]
-        for name in names:
-            if signature[name].default not in (inspect.Parameter.empty, None) and "$ref" not in fields[name]:
-                fields[name] = {**fields[name], "default": as_sent(signature[name].default)}
+        fields = {one.name: self.schema(one.annotation) for one in arguments}
+        required = [one.name for one in arguments if one.is_required]
+        whole = next((one.name for one in arguments if one.is_whole), None)
+        for one in arguments:
+            if one.default not in (inspect.Parameter.empty, None) and "$ref" not in fields[one.name]:
+                fields[one.name] = {**fields[one.name], "default": as_sent(one.default)}
         if method in ("GET", "DELETE"):
             if whole is not None:
-                part = self.parts.get(fields[whole].get("$ref", "").rpartition("/")[2], fields[whole])
-                fields, required = part.get("properties", {}), part.get("required", [])
+                schema = fields.pop(whole)
+                part = self.parts.get(schema.get("$ref", "").rpartition("/")[2], schema)
+                fields = part.get("properties", {}) | fields
+                required += part.get("required", [])
             operation["parameters"] = [
                 {"name": name, "in": "query", "required": name in required, "schema": schema}
                 for name, schema in fields.items()
             ]
             return
-        body: dict[str, Any] = {"type": "object", "properties": fields}
-        if required:
-            body["required"] = required
-        schema = fields[whole] if whole is not None else body
+        parts: list[dict[str, Any]] = [] if whole is None else [fields.pop(whole)]
+        if fields:
+            needed = {"required": names} if (names := [name for name in required if name in fields]) else {}
+            parts.append({"type": "object", "properties": fields, **needed})
         kinds = [JSON, "application/x-www-form-urlencoded"]
-        if '"binary"' in json.dumps(body):
+        if '"binary"' in json.dumps(parts):
             kinds = ["multipart/form-data"]
-        content = {kind: {"schema": schema} for kind in kinds}
+        content = {kind: {"schema": parts[0] if len(parts) == 1 else {"allOf": parts}} for kind in kinds}
         operation["requestBody"] = {"required": bool(required), "content": content}
 
     def id_of(self, view: View, method: str) -> str:
@@ -233,27 +220,22 @@ class _Describing:
         origin, inner = get_origin(annotation), get_args(annotation)
         if annotation in PLAIN:
             return PLAIN[annotation]
-        if is_union(annotation):
-            return {"anyOf": [self.schema(one) for one in inner]}
+        if len(choices := choices_in(annotation)) > 1:
+            return {"anyOf": [self.schema(one) for one in choices]}
         if origin is Literal:
             return {"enum": list(inner)}
-        if annotation in (list, dict):
-            return {"type": "array"} if annotation is list else {"type": "object"}
-        if origin is list:
-            return {"type": "array", "items": self.schema(inner[0])}
-        if origin is dict:
-            return {"type": "object", "additionalProperties": self.schema(inner[1])}
-        if annotation in (Any, object, inspect.Parameter.empty):
+        if list in (annotation, origin):
+            return {"type": "array", **({"items": self.schema(inner[0])} if inner else {})}
+        if dict in (annotation, origin):
+            return {"type": "object", **({"additionalProperties": self.schema(inner[1])} if inner else {})}
+        if (model := model_of(annotation, self.views)) is None:
             return {}
-        for models in self.models:
-            if (model := models.model_of(annotation)) is not None:
-                schema: dict[str, Any] = model.schema()
-                self.parts.update(schema.pop("$defs", {}))
-                if "$ref" not in schema and model.is_object:
-                    self.parts[annotation.__name__] = schema
-                    return {"$ref": f"#/components/schemas/{annotation.__name__}"}
-                return schema
-        return {}
+        schema = model.schema()
+        self.parts.update(schema.pop("$defs", {}))
+        if "$ref" not in schema and model.is_object:
+            self.parts[annotation.__name__] = schema
+            return {"$ref": f"#/components/schemas/{annotation.__name__}"}
+        return schema
 
 
 def stepping(cls: type) -> Any:
@@ -267,16 +249,6 @@ def hints_of(function: Any) -> dict[str, Any]:
         return get_type_hints(inspect.unwrap(function), include_extras=True)
     except Exception:  # such as a name that only type checkers import
         return {}
-
-
-def is_union(annotation: Any) -> bool:
-    return get_origin(annotation) in (Union, types.UnionType)
-
-
-def is_required(parameter: inspect.Parameter, annotation: Any) -> bool:
-    """Return whether a request without the field is a 400."""
-    may_lack = get_origin(annotation) is list or annotation is list or type(None) in get_args(annotation)
-    return parameter.default is parameter.empty and not may_lack
 
 
 def root_class(root: Any) -> type:

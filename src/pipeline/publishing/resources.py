@@ -25,16 +25,15 @@ warning says so.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import logging
 import os
 import re
 import stat
 import sys
-import zlib
 from collections import UserDict
 from collections.abc import Iterator
+from importlib import import_module
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,6 +66,9 @@ ASK_AGAIN = "public, no-cache"
 
 ENCODINGS = {".br": "br", ".zst": "zstd", ".gz": "gzip"}
 """Encoding of a compressed copy, by the end of its name."""
+PACKAGES = {"br": "brotli", "gzip": "gzip"}
+PACKAGES["zstd"] = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+"""Modules that unpack, by the encoding."""
 
 SMALL = 16 * 1024
 """Bytes of a file that is kept in memory: it is sent without being opened, in half of the time."""
@@ -99,7 +101,6 @@ class Resources:
             raise ConfigurationError(f"resources {name!r}: there is no directory {self.top}")
         self.name = name
         self.files = dict(_files(self.top))
-        self.types = {path: _type_of(path) for path in self.files}
         self.copies = dict(_copies(self.files))
         self.described: dict[tuple[Any, ...], HeaderList] = {}
         contents = "".join(f"{path}\0{file.sha256}\0" for path, file in self.files.items())
@@ -191,7 +192,7 @@ def _describe(resources: Resources, path: str, file: File, current: bool, encodi
         name, cache = path.rpartition("/")[2], FOR_EVER if current else ASK_AGAIN
         modified = file.state[3] / 1e9
         validators = validators_of(None, file.sha256[:32], modified if modified > REPRODUCIBLE else None)
-        found = described(resources.types[path], name, file.size, validators, inline=True, cache=cache)
+        found = described(_type_of(path), name, file.size, validators, inline=True, cache=cache)
         found += [("Content-Encoding", encoding)] if encoding else []
         check_headers(found)
         CHECKED.update(found)
@@ -237,7 +238,7 @@ def _serve_changed(
 ) -> None:
     """Serve a file as it is now, which is not as it was when the module was imported."""
     resources, path, _ = resource
-    kind, name = resources.types[path], path.rpartition("/")[2]
+    kind, name = _type_of(path), path.rpartition("/")[2]
     serve(request, response, body.file, content_type=kind, name=name, inline=True, cache=ASK_AGAIN)
     if encoding:  # a newer copy has just replaced it
         response.headers["Content-Encoding"] = encoding
@@ -256,9 +257,7 @@ class Namespace(namespaces.Namespace):
 
     def step(self, request: Request, name: str) -> Folder:
         name, _, version = name.partition("@")
-        found = request.views.named(IResources, name) if request.views is not None else None
-        if found is None:
-            raise KeyError(name)
+        found = namespaces.registered(request, IResources, name)
         top: Folder = found.tops[version == found.version]
         return top
 
@@ -312,25 +311,10 @@ def unpacked(encoding: str, data: bytes) -> bytes:
 
     ImportError names the package that is missing.
     """
-    if encoding == "gzip":
-        try:
-            return gzip.decompress(data)
-        except (OSError, EOFError, zlib.error):
-            return b""
-    if encoding == "br":
-        import brotli
-
-        try:
-            return bytes(brotli.decompress(data))
-        except brotli.error:
-            return b""
-    if sys.version_info >= (3, 14):
-        from compression.zstd import ZstdError, decompress
-    else:
-        from backports.zstd import ZstdError, decompress
+    package = import_module(PACKAGES[encoding])
     try:
-        return decompress(data)
-    except ZstdError:
+        return bytes(package.decompress(data))
+    except Exception:  # each package has a class of its own for damaged data
         return b""
 
 
