@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from pipeline.composition import element
 from pipeline.http.encodings import choose, restore_tags, vary, weaken_tag
-from pipeline.http.header_lists import Headers, of_headers, values_in
+from pipeline.http.header_lists import Headers, of_headers, values_in, without
 from pipeline.interfaces import Handler, OptionError
 from pipeline.ranges import MEDIA_TYPE, at_least, words_of
 from pipeline.request import Request
@@ -128,10 +128,7 @@ def compress(
         vary(response.headerlist)
         if not encoding:
             return chunks
-        if "content-encoding" in values_in(headers):
-            response.headers["Content-Encoding"] = encoding
-        else:
-            headers.append(CODED[encoding])
+        headers[:] = *without(headers, "content-encoding"), CODED[encoding]
         return (pack_whole if response.in_memory else pack)(chunks, starts[encoding])
 
     return compress

@@ -126,7 +126,8 @@ def _walking(
                 if request.traversal_hooks and (added := call_hooks(request, obj)):
                     obj, kind = walk(request, obj, chain(added, ahead))
         if views is not None and views.has_defaults and kind != VIEW:
-            obj, kind = _walk_on(request, obj, kind)
+            request.default_steps = default_steps(request, obj)
+            obj, kind = walk(request, obj, request.default_steps) if request.default_steps else (obj, kind)
         if kind >= CONTAINER and not request.view_name:
             _end_at_container(request, obj, slashed, slash_redirect)
         request.context = obj
@@ -178,12 +179,6 @@ def _walk_from_root(request: Request, names: tuple[str, ...]) -> tuple[Any, int]
         request.virtual_root = obj
         added = ()
     return walk(request, obj, (*added, *names))
-
-
-def _walk_on(request: Request, obj: Any, kind: int) -> tuple[Any, int]:
-    """Take the default steps of the object where the path ends."""
-    request.default_steps = default_steps(request, obj)
-    return walk(request, obj, request.default_steps) if request.default_steps else (obj, kind)
 
 
 def _end_at_container(request: Request, obj: Any, slashed: bool, slash_redirect: bool) -> None:

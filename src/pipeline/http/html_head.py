@@ -156,7 +156,7 @@ class Head:
             place = (yield from self._find(_NOT_SPACE, place)).start()
             end = None
             if self._at(place) == b"<":
-                end = yield from self._tag_in_head(place)
+                end = yield from self._markup_in_head(place)
             elif self._at(place) == b"&" and self.place is None:
                 raise Unknown  # a character reference may stand for white space
             if end is None:
@@ -164,26 +164,19 @@ class Head:
                 return
             place = end
 
-    def _tag_in_head(self, place: int) -> Waits[int | None]:
-        """Read the markup that begins with the "<" here. Return its end, or None if the head ends before it."""
-        yield from self._has(place + 2)
-        letter = self._at(place + 1)
-        if _is_letter(letter):
-            return (yield from self._start_tag_in_head(place))
-        if letter not in (b"/", b"!", b"?"):
-            return None
-        name, end = yield from self._markup(place)
+    def _markup_in_head(self, place: int) -> Waits[int | None]:
+        """Read the markup that begins with the "<" here, with the content of an element that has text, a template
+        or a noscript. Return its end, or None if the head ends before it."""
+        name, attributes, end = yield from self._markup(place)
         if name == b"/head":
             self._stop_at(place)
             self._after_head = True
-        return None if name in _ENDS_HEAD else end
-
-    def _start_tag_in_head(self, place: int) -> Waits[int | None]:
-        """Read a start tag, with the content of an element that has text, a template or a noscript."""
-        name, start = yield from self._tag_name(place + 1)
+        if name in _ENDS_HEAD or end == place + 1:  # a "<" that is only text
+            return None
+        if name[:1] in (b"", b"/"):
+            return end
         if name not in _IN_HEAD or (self._after_head and name == b"noscript"):
             return None
-        attributes, end = yield from self._attributes(start)
         if name not in _PASSED or (name == b"meta" and b"http-equiv" in attributes):
             self._stop_at(place)
         if name == b"base" and b"href" in attributes:
@@ -201,13 +194,6 @@ class Head:
         """Set the place for a base, unless it is set already."""
         if self.place is None:
             self.place = self.safe = place
-
-    def _tag_name(self, start: int) -> Waits[tuple[bytes, int]]:
-        end = (yield from self._find(_TAG_NAME_END, start)).start()
-        return bytes(self.text[start:end]).lower(), end
-
-    def _tag_end(self, start: int) -> Waits[int]:
-        return (yield from self._attributes(start))[1]
 
     def _attributes(self, start: int) -> Waits[tuple[dict[bytes, Attribute], int]]:
         """Return the attributes of a tag, the first of each name, and the end of the tag."""
@@ -259,7 +245,7 @@ class Head:
             end = yield from self._script_text_end(start)
         else:
             end = (yield from self._find(_RAW_TEXT[name], start, len(name) + 3)).start()
-        return (yield from self._tag_end(end + 2 + len(name)))
+        return (yield from self._markup(end))[2]
 
     def _script_text_end(self, start: int) -> Waits[int]:
         """Return the place of the ``</script`` that ends a script: not always the first one (section 13.2.5.4)."""
@@ -289,7 +275,7 @@ class Head:
                 place = (yield from self._find_text(b"<", place)) - 1
                 if place >= end:
                     break
-                name, place = yield from self._markup(place)
+                name, _, place = yield from self._markup(place)
                 if name in (b"base", b"noscript", b"script", b"template") or name in _TWO_READINGS:
                     raise Unknown
                 if name in _RAW_TEXT:
@@ -298,7 +284,7 @@ class Head:
             raise Unknown from None
         if place != end:
             raise Unknown  # the two readings end at different places
-        return (yield from self._tag_end(end + len(b"</noscript")))
+        return (yield from self._markup(end))[2]
 
     def _template_end(self, start: int) -> Waits[int]:
         """Return the end of a template. A base in it is not a base of the page."""
@@ -306,7 +292,7 @@ class Head:
         place = start
         while depth:
             place = (yield from self._find_text(b"<", place)) - 1
-            name, place = yield from self._markup(place)
+            name, _, place = yield from self._markup(place)
             if name == b"noscript" or name in _TWO_READINGS:
                 raise Unknown
             if name == b"script" or name in _RAW_TEXT:
@@ -314,25 +300,21 @@ class Head:
             depth += (name == b"template") - (name == b"/template")
         return place
 
-    def _markup(self, place: int) -> Waits[tuple[bytes, int]]:
-        """Return the name of the tag that begins with the "<" here, and its end. The name of an end tag begins with
-        "/". A comment, and a "<" that is only text, have the name ""."""
+    def _markup(self, place: int) -> Waits[tuple[bytes, dict[bytes, Attribute], int]]:
+        """Return the name of the tag that begins with the "<" here, its attributes, and its end. The name of an end
+        tag begins with "/". A comment, and a "<" that is only text, have the name ""."""
         yield from self._has(place + 2)
-        letter = self._at(place + 1)
-        if letter in (b"!", b"?"):
-            return b"", (yield from self._declaration_end(place))
-        slash = b""
-        if letter == b"/":
-            slash = b"/"
-            yield from self._has(place + 3)
-            letter = self._at(place + 2)
-            if not _is_letter(letter):
-                return b"", (yield from self._find_text(b">", place + 2))
-        if not _is_letter(letter):
-            return b"", place + 1
-        name, start = yield from self._tag_name(place + 1 + len(slash))
-        return slash + name, (yield from self._tag_end(start))
-
-
-def _is_letter(text: bytes) -> bool:
-    return text.isalpha() and text.isascii()
+        start = place + 1
+        if self._at(start) in (b"!", b"?"):
+            return b"", {}, (yield from self._declaration_end(place))
+        if self._at(start) == b"/":
+            start += 1
+            yield from self._has(start + 1)
+            if not self._at(start).isalpha():
+                return b"", {}, (yield from self._find_text(b">", start))
+        if not self._at(start).isalpha():
+            return b"", {}, place + 1
+        start = (yield from self._find(_TAG_NAME_END, start)).start()
+        name = bytes(self.text[place + 1 : start]).lower()
+        attributes, end = yield from self._attributes(start)
+        return name, attributes, end
