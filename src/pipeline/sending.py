@@ -1,7 +1,7 @@
 """Make an answer ready to be sent.
 
-Whatever views and elements do: HEAD, 204, 205 and 304 have no body; ``Content-Length`` is right or absent; no header
-with a control character is sent (S6).
+Whatever views and elements do: HEAD, 204, 205 and 304 have no body; ``Content-Length`` is right or absent; no
+header with a control character is sent (S6).
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def may_send_part(if_range: str | None, etag: str | None, modified: str | None) 
     if if_range is None:
         return True
     if '"' in if_range:
-        return _names(if_range, etag, strong=True)
+        return if_range == etag and if_range[0] == '"'
     date = _seconds(if_range)
     return date is not None and date == _seconds(modified) and clock() >= date + 1
 

@@ -92,11 +92,11 @@ def restore_tags(environ: dict[str, Any]) -> None:
 
 
 def with_own_tags(next: Handler, request: Request, response: Response) -> None:
-    """Call an inner handler with its own entity tags. The edge compares with those that were sent, too: the site may
-    have a tag that ends as those of Apache do.
+    """Call an inner handler with its own entity tags. The edge gets those that were sent: the site may have a tag
+    that ends as those of Apache do.
 
-    The ETag of a 304 gets the form of that which the client has. A cache updates no page under another one (RFC 9111
-    section 4.3.4).
+    The ETag of a 304 gets the form of that which the client has. A cache updates no page under another one (RFC
+    9111 section 4.3.4).
     """
     environ = request.environ
     known = environ.get("HTTP_IF_NONE_MATCH", "")
