@@ -8,7 +8,7 @@ and functions are not containers. Classes, modules and functions are never a con
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +110,9 @@ def _walking(
                 obj, kind = walk(request, obj, chain(added, ahead))
             for name in ahead:
                 if kind != CONTAINER:
-                    obj, kind = _leave_containers(request, obj, kind, name, ahead)
+                    # Behind a leaf it is the name of a view. walk() would learn that from an exception.
+                    is_leaf, rest = kind == LEAF, chain((name,), ahead)
+                    obj, kind = (obj, name_view(request, name, ahead)) if is_leaf else walk(request, obj, rest)
                     break
                 try:
                     obj = obj[name]  # step() would do the same here, and take a third longer
@@ -155,14 +157,6 @@ class Paths(dict[str, Path]):
                 self.clear()
             self[path] = parsed
         return parsed
-
-
-def _leave_containers(request: Request, obj: Any, kind: int, name: str, ahead: Iterator[str]) -> tuple[Any, int]:
-    """Walk on from an object that is not a container. A name behind a leaf is that of a view: ``walk`` would learn
-    it from an exception, which takes four times as long."""
-    if kind == LEAF:
-        return obj, name_view(request, name, ahead)
-    return walk(request, obj, chain((name,), ahead))
 
 
 def _walk_from_root(request: Request, names: tuple[str, ...]) -> tuple[Any, int]:

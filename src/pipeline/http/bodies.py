@@ -78,7 +78,11 @@ def check_body(request: Request) -> None:
         if length:
             raise _refused(environ, HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other."))
         if not environ.get("wsgi.input_terminated") or environ.get("SERVER_SOFTWARE", "").startswith(_UNSURE):
-            environ["wsgi.input"] = _decoded(environ)
+            uwsgi = sys.modules.get("uwsgi")  # only there in a process of uWSGI
+            if not hasattr(uwsgi, "chunked_read"):
+                error = HTTPLengthRequired("This server takes no chunked body. Please send a Content-Length.")
+                raise _refused(environ, error)
+            environ["wsgi.input"] = io.BufferedReader(_Chunks(uwsgi))
             environ["wsgi.input_terminated"] = True
         environ["wsgi.input"] = CheckedBody(environ, None)
     elif length and length != "0":
@@ -348,16 +352,6 @@ class _Chunks(io.RawIOBase):
             raise OSError("uWSGI cannot tell this chunked body from an empty one")
         self.began = True
         return chunk
-
-
-def _decoded(environ: dict[str, Any]) -> Any:
-    """Return the decoded stream of a chunked body that ``wsgi.input`` does not have, or has without telling whether
-    it is whole. Raise 411 if the server has no other."""
-    uwsgi = sys.modules.get("uwsgi")  # only there in a process of uWSGI
-    if uwsgi is None or not hasattr(uwsgi, "chunked_read"):
-        error = HTTPLengthRequired("This server takes no chunked body. Please send a Content-Length.")
-        raise _refused(environ, error)
-    return io.BufferedReader(_Chunks(uwsgi))
 
 
 def _refused(environ: dict[str, Any], error: HTTPError) -> HTTPError:
