@@ -78,6 +78,11 @@ def lineage(obj: Any) -> Iterator[Any]:
     raise ValueError(f"the parents of {obj!r} make a circle at {place!r}: it was moved into an object inside of it")
 
 
+def is_in(request: Any, group: Group) -> bool:
+    """Return whether the principal of a request is in a group. Without a principal, no groups are asked for."""
+    return request.principal is not None and group.name in request.groups
+
+
 @implementer(ISecurityPolicy)
 class LocalGrants:
     """The policy by which a permission is held on the object where it was granted, and below.
@@ -95,7 +100,7 @@ class LocalGrants:
     def __init__(self) -> None:
         self._told: set[Marker] = set()
 
-    def permits(self, request: Any, permission: str, context: Any) -> bool:
+    def permits(self, request: Request, permission: str, context: Any) -> bool:
         holders: list[Marker | str] = [EVERYONE]
         if request.principal is not None:
             holders += [LOGGED_IN, request.principal]
@@ -105,10 +110,7 @@ class LocalGrants:
                 held = grants.get(holder, ())
                 if isinstance(held, str):  # "edit" in "editor" is true, but it is another permission
                     raise TypeError(f"__grants__ of {obj!r}: {holder!r} has a str; give it a set of str")
-                if permission in held and (
-                    type(holder) is not Group
-                    or (request.principal is not None and holder.name in request.groups)  # none are asked for else
-                ):
+                if permission in held and (type(holder) is not Group or is_in(request, holder)):
                     return True
         self._tell_old_grants(context)
         return False

@@ -86,7 +86,7 @@ def restore_tags(environ: dict[str, Any]) -> None:
     If-Range stays: the bytes of a compressed answer are others.
     """
     for name in _TAGS:
-        if name in environ and len(tags := environ[name]) <= LONGEST_HEADER:
+        if name in environ and ("W/" in (tags := environ[name]) or "-" in tags) and len(tags) <= LONGEST_HEADER:
             environ[name] = restored(tags)
 
 
