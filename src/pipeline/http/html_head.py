@@ -34,9 +34,9 @@ _MARKUP = re.compile(
 )
 """A comment, markup that counts as one, a "<" that is only text, or a tag. If it does not match, more is needed."""
 
-_RAW_TEXT = {
+RAW_TEXT = {
     name: re.compile(rb"</%b[\t\n\f\r />]" % name, re.IGNORECASE)
-    for name in (b"iframe", b"noembed", b"noframes", b"noscript", b"style", b"textarea", b"title", b"xmp")
+    for name in b"iframe noembed noframes noscript script style textarea title xmp".split()
 }
 """Elements whose content is text up to their end tag, and the pattern of that end tag."""
 
@@ -67,7 +67,7 @@ class Unknown(Exception):
     """The page cannot be read for certain, so it must be left unchanged."""
 
 
-class _Incomplete(Exception):
+class Incomplete(Exception):
     """The end of the markup has not come yet."""
 
 
@@ -78,6 +78,32 @@ class Attribute(NamedTuple):
     """The value as written, without quotes; None if the attribute has no value."""
     value_start: int
     value_end: int
+
+
+def markup(text: bytes | bytearray, place: int) -> tuple[bytes, dict[bytes, Attribute], int]:
+    """Return the name of the tag that begins with the "<" here, its attributes, the first of each name, and its
+    end. The name of an end tag begins with "/". A comment, and a "<" that is only text, have the name ""."""
+    found = _MARKUP.match(text, place)
+    if found is None:
+        raise Incomplete
+    attributes: dict[bytes, Attribute] = {}
+    place = found.start("attributes")
+    while place >= 0 and (one := _ATTRIBUTE.match(text, place)) is not None:
+        value, place = one[2], one.end()
+        attribute = Attribute(None, place, place)
+        if value is not None:
+            bare = value[1:-1] if value[:1] in (b'"', b"'") else value
+            attribute = Attribute(bare, one.start(2), place)
+        attributes.setdefault(one[1].lower(), attribute)
+    return (found["name"] or b"").lower(), attributes, found.end()
+
+
+def find(pattern: re.Pattern[bytes], text: bytes | bytearray, start: int) -> re.Match[bytes]:
+    """Return the next match. Raise Incomplete if it has not come yet."""
+    found = pattern.search(text, start)
+    if found is None:
+        raise Incomplete
+    return found
 
 
 class Head:
@@ -126,7 +152,7 @@ class Head:
         try:
             while not self.finished and self._go_to_next():
                 self._read_one()
-        except _Incomplete:
+        except Incomplete:
             length = len(self.text)
             self._enough = length + max(length - self._read - LONG, 0) // 8
         except Unknown:
@@ -156,7 +182,7 @@ class Head:
     def _in_head(self, place: int) -> int | None:
         """Return the end of the markup here, with the content of an element that has text or a noscript; None if
         the head ends before it."""
-        name, attributes, end = self._markup(place)
+        name, attributes, end = markup(self.text, place)
         if name == b"/head":
             self._stop_at(place)
             self._after_head = True
@@ -178,7 +204,7 @@ class Head:
 
     def _in_template(self, place: int) -> int:
         """Return the end of the markup here, with the content of an element that has text."""
-        name, _, end = self._markup(place)
+        name, _, end = markup(self.text, place)
         if name == b"noscript" or name in _TWO_READINGS:
             raise Unknown
         end = self._content_end(name, end)
@@ -190,46 +216,22 @@ class Head:
         if self.place is None:
             self.place = self.safe = place
 
-    def _markup(self, place: int) -> tuple[bytes, dict[bytes, Attribute], int]:
-        """Return the name of the tag that begins with the "<" here, its attributes, the first of each name, and its
-        end. The name of an end tag begins with "/". A comment, and a "<" that is only text, have the name ""."""
-        found = _MARKUP.match(self.text, place)
-        if found is None:
-            raise _Incomplete
-        attributes: dict[bytes, Attribute] = {}
-        place = found.start("attributes")
-        while place >= 0 and (one := _ATTRIBUTE.match(self.text, place)) is not None:
-            value, place = one[2], one.end()
-            attribute = Attribute(None, place, place)
-            if value is not None:
-                bare = value[1:-1] if value[:1] in (b'"', b"'") else value
-                attribute = Attribute(bare, one.start(2), place)
-            attributes.setdefault(one[1].lower(), attribute)
-        return (found["name"] or b"").lower(), attributes, found.end()
-
-    def _find(self, pattern: re.Pattern[bytes], start: int) -> re.Match[bytes]:
-        """Return the next match. Raise _Incomplete if it has not come yet."""
-        found = pattern.search(self.text, start)
-        if found is None:
-            raise _Incomplete
-        return found
-
     def _content_end(self, name: bytes, start: int) -> int:
         """Return the end of an element whose content starts here and is text. Other elements end with their tag."""
         if name == b"script":
             end = self._script_text_end(start)
-        elif name in _RAW_TEXT:
-            end = self._find(_RAW_TEXT[name], start).start()
+        elif name in RAW_TEXT:
+            end = find(RAW_TEXT[name], self.text, start).start()
         else:
             return start
-        return self._markup(end)[2]
+        return markup(self.text, end)[2]
 
     def _script_text_end(self, start: int) -> int:
         """Return the place of the ``</script`` that ends a script: not always the first one (section 13.2.5.4)."""
         escaped = double = False
         place = start
         while True:
-            found = self._find(_IN_SCRIPT, place)
+            found = find(_IN_SCRIPT, self.text, place)
             place = found.start()
             if found[0] == b"-->":
                 escaped = double = False
@@ -246,17 +248,17 @@ class Head:
     def _noscript_end(self, start: int) -> int:
         """Return the end of a noscript in the head. Its content is text if scripts run, and else elements."""
         try:
-            end = self._find(_RAW_TEXT[b"noscript"], start).start()
+            end = find(RAW_TEXT[b"noscript"], self.text, start).start()
             place = start
-            while (place := self._find(_LESS, place).start()) < end:
-                name, _, place = self._markup(place)
+            while (place := find(_LESS, self.text, place).start()) < end:
+                name, _, place = markup(self.text, place)
                 if name in (b"base", b"noscript", b"script", b"template") or name in _TWO_READINGS:
                     raise Unknown
                 place = self._content_end(name, place)
-        except _Incomplete:
+        except Incomplete:
             if self._at_end:
                 raise Unknown from None
             raise
         if place != end:
             raise Unknown  # the two readings end at different places
-        return self._markup(end)[2]
+        return markup(self.text, end)[2]
