@@ -1,7 +1,7 @@
 """Make an answer ready to be sent.
 
-Whatever views and elements do: HEAD, 204 and 304 have no body; ``Content-Length`` is right or absent; no header
-with a control character is sent (S6).
+Whatever views and elements do: HEAD, 204, 205 and 304 have no body; ``Content-Length`` is right or absent; no
+header with a control character is sent (S6).
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ def prepare(request: Request, response: Response) -> Any:
         _checked(headers, response, OF_A_BODY)
         return []
     claimed = None if headers is None else _checked(headers, response, LENGTH)
+    if status is not OK and status[:3] == "205":  # its length says that it has none (RFC 9110 section 15.3.6)
+        body, claimed = [], None
     if type(body) is list:
         length = len(body[0]) if len(body) == 1 and type(body[0]) is bytes else sum(map(_length, body))
         # A view may answer HEAD with a length, and without a body.

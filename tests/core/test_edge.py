@@ -98,6 +98,9 @@ SENT: list[tuple[str, Callable[[Any], Any], str, int, bytes, str | None]] = [
     ("two lengths", lambda r: two_lengths(r, Blocks([b"abc"])), "GET", 200, b"abc", "3"),
     ("204", lambda r: says(r, body=b"abc", status=204), "GET", 204, b"", None),
     ("204", lambda r: says(r, app_iter=Blocks(), status=204), "POST", 204, b"", None),
+    ("205", lambda r: says(r, body=b"abc", status=205), "GET", 205, b"", "0"),
+    ("205", lambda r: says(r, app_iter=Blocks(), status=205), "POST", 205, b"", "0"),
+    ("205", lambda r: says(r, app_iter=Blocks(), content_length=2, status=205), "HEAD", 205, b"", "0"),
     ("304", lambda r: says(r, body=b"abc", status=304), "GET", 304, b"", None),
     ("304", lambda r: says(r, body=b"abc", status="304 Same"), "HEAD", 304, b"", None),
     ("an error", lambda r: says(r, body=b"no", status=404), "GET", 404, b"no", "2"),
@@ -123,7 +126,7 @@ def test_what_is_sent(
     body: bytes,
     length: str | None,
 ) -> None:
-    """HEAD, 204 and 304 carry no body; Content-Length is right or absent."""
+    """HEAD, 204, 205 and 304 carry no body; Content-Length is right or absent."""
     answer = call(answering(lambda request, response: change(response)), method=method)
     assert (answer.status, answer.body, answer.headers.get("Content-Length")) == (status, body, length)
     assert ("Content-Type" in answer.headers) == (status not in (204, 304))

@@ -170,7 +170,7 @@ def test_a_filter_sees_the_headers_as_they_are_at_last_and_may_change_them() -> 
 
 
 @pytest.mark.parametrize("way", ["filters", "delivery_filters"])
-@pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
+@pytest.mark.parametrize("status", ["204 No Content", "205 Reset Content", "304 Not Modified"])
 def test_no_filter_is_called_for_what_has_no_body(way: str, status: str) -> None:
     def never(chunks: Iterator[bytes]) -> Iterator[bytes]:
         raise AssertionError

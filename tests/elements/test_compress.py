@@ -525,6 +525,22 @@ def test_an_inner_application_gets_its_own_tag_back(outer: Any, came_back: Calla
         assert answer.headers[f"X-{name}"] == '"tag"'
 
 
+@pytest.mark.parametrize("outer", [(compress,), (base,), (compress, base)])
+@pytest.mark.parametrize("own", ['"tag-gzip"', '"7-br"'])
+def test_a_tag_of_the_site_may_end_as_those_of_apache_do(outer: Any, own: str) -> None:
+    """It comes back as it was sent, and it is not the tag without its end."""
+    end = says(body=TEXT, etag=own.strip('"'), conditional_response=True)
+    app = Pipeline(errors(), contextual(), *[made() for made in outer], end)
+
+    def status(**headers: str) -> int:
+        return Asked.blank("/a", headers=headers, accept_encoding="gzip").get_response(app).status_int
+
+    without = own.partition("-")[0] + '"'
+    for tag in (own, f"W/{own}", f'"1", {own}'):
+        assert status(**{"If-None-Match": tag}) == 304
+    assert status(**{"If-None-Match": without}) == 200
+
+
 @element(provides=("context",))
 def contextual(next: Any) -> Any:
     return next

@@ -395,6 +395,8 @@ def test_a_range_is_parsed_in_linear_time__S12() -> None:
         (None, True),
         (TAG, True),
         (f"W/{TAG}", False),
+        (f"w/{TAG}", False),
+        (f'{TAG}, "x"', False),
         ('"x"', False),
         (TIME, True),
         (BEFORE, False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, cast
 
 from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
@@ -157,7 +157,12 @@ def _handler(
     placeful: bool,
 ) -> Handler:
     """Return the handler of the element."""
-    authenticators_by_views = AuthenticatorsByViews(shipped)
+
+    @cache
+    def authenticators_for(views: Views | None) -> list[Any]:
+        """Return the utilities of the views, and then those of the option ``by``."""
+        ours = () if views is None or IAuthentication not in views.adapted else views.utilities(IAuthentication)
+        return [*ours, *shipped] if ours else shipped
 
     def authenticate(request: AuthRequest, response: Response) -> None:
         environ = request.environ
@@ -165,7 +170,7 @@ def _handler(
             del environ["REMOTE_USER"]
         has_header = by_header is not None and by_header.drop(environ)
         views = request.views
-        authenticators = authenticators_by_views[views]
+        authenticators = authenticators_for(views)
         if views is None and environ["REQUEST_METHOD"] not in SAFE_METHODS:
             guard_end(request)  # S23
         try:
@@ -186,18 +191,6 @@ def _handler(
         make_private_for_user(request, response)
 
     return authenticate
-
-
-class AuthenticatorsByViews(dict["Views | None", list[Any]]):
-    """The authenticators for each set of views: the utilities of the views, and then those of the option ``by``."""
-
-    def __init__(self, shipped: list[Any]) -> None:
-        super().__init__({None: shipped})
-
-    def __missing__(self, views: Views) -> list[Any]:
-        ours = views.utilities(IAuthentication) if IAuthentication in views.adapted else []
-        self[views] = found = [*ours, *self[None]] if ours else self[None]
-        return found
 
 
 def authorizer(

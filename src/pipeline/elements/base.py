@@ -9,7 +9,7 @@ from html import escape
 from urllib.parse import quote, urljoin
 
 from pipeline.composition import element
-from pipeline.http.encodings import restore_tags, weaken_tag
+from pipeline.http.encodings import with_own_tags
 from pipeline.http.html_head import Attribute, Head
 from pipeline.interfaces import Handler
 from pipeline.ranges import at_least
@@ -54,10 +54,10 @@ def base(next: Handler, *, window: int = 65_536) -> Handler:
 
     def base(request: Request, response: Response) -> None:
         environ = request.environ
-        has_weak = ("HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ) and restore_tags(environ)
-        next(request, response)
-        if has_weak:
-            weaken_tag(response)
+        if "HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ:
+            with_own_tags(next, request, response)
+        else:
+            next(request, response)
         if request.lacks_slash or request.default_steps:
             url = url_of_page(request)
             if url is not None:

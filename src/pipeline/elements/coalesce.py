@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from time import perf_counter as clock
 from time import sleep
 
@@ -58,9 +59,7 @@ def coalesce(next: Handler, *, size: int = SIZE, threshold: float = 0.005) -> Ha
     at_least(0, size=size, threshold=threshold)
     if not size:
         return next
-
-    def joined(chunks: Iterator[bytes]) -> Iterator[bytes]:
-        return join(chunks, size, threshold)
+    joined = partial(join, size=size, threshold=threshold)
 
     def coalesce(request: Request, response: Response) -> None:
         next(request, response)

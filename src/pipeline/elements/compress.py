@@ -11,8 +11,8 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from pipeline.composition import element
-from pipeline.http.encodings import choose, restore_tags, vary, weaken_tag
-from pipeline.http.header_lists import Headers, of_headers, values_in
+from pipeline.http.encodings import choose, vary, with_own_tags
+from pipeline.http.header_lists import Headers, of_headers, values_in, without
 from pipeline.interfaces import Handler, OptionError
 from pipeline.ranges import MEDIA_TYPE, at_least, words_of
 from pipeline.request import Request
@@ -106,11 +106,11 @@ def compress(
 
     def compress(request: Request, response: Response) -> None:
         environ = request.environ
-        has_weak = ("HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ) and restore_tags(environ)
-        next(request, response)
+        if "HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ:
+            with_own_tags(next, request, response)
+        else:
+            next(request, response)
         encoding, only = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), offered)
-        if has_weak:
-            weaken_tag(response)
         code = "" if response.status_line is OK else response.status_line[:3]
         if code == "304" or (code == "206" and fitness(response.headerlist) == ALWAYS):
             vary(response.headerlist)  # as the whole page may do
@@ -128,10 +128,7 @@ def compress(
         vary(response.headerlist)
         if not encoding:
             return chunks
-        if "content-encoding" in values_in(headers):
-            response.headers["Content-Encoding"] = encoding
-        else:
-            headers.append(CODED[encoding])
+        headers[:] = *without(headers, "content-encoding"), CODED[encoding]
         return (pack_whole if response.in_memory else pack)(chunks, starts[encoding])
 
     return compress

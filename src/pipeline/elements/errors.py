@@ -122,7 +122,10 @@ def _answer_error(request: ErrorsRequest, response: Response, error: Exception) 
             response.restore(before)
             if put_answer(request, response, failure):
                 return
-            problem = problem_in_view(request, problem, error, failure)
+            if failure is not error:
+                second = problem_of(request, failure, "in an error view", problem.id)
+                is_http = isinstance(error, HTTPException) or isinstance(failure, HTTPException)
+                problem = second if is_http else problem._replace(id=second.id)
             error = failure
     if request.debug:
         problem = tell(request, error, problem)
@@ -138,13 +141,3 @@ def call_error_view(
     if request.read_afresh is not None:
         request.read_afresh(request)
     call_view(view, error, request, response)
-
-
-def problem_in_view(request: Request, problem: Problem, error: Exception, failure: Exception) -> Problem:
-    """Return the problem for the error page if an error view failed or declined."""
-    if failure is error:  # it has declined
-        return problem
-    second = problem_of(request, failure, "in an error view", problem.id)
-    if isinstance(error, HTTPException) or isinstance(failure, HTTPException):
-        return second
-    return problem._replace(id=second.id)

@@ -115,46 +115,37 @@ def retry(
             return
         start = Start(first_environ, first_request, first_response, body)
         try:
-            try_again(next, request, response, failure, start, delay, patience)
+            try_again(request, response, failure, start)
         finally:
             del failure  # its traceback refers to this frame
 
+    def try_again(request: RetryRequest, response: Response, failure: Exception, start: Start) -> None:
+        """Make further attempts after one that failed. Raise the last failure if no attempt is left."""
+        end, losses = time.monotonic() + patience, 1
+        try:
+            while True:
+                if not may_try_again(request, failure, start.body):
+                    raise failure
+                log.info("%s, attempt %d: %s", asked(request), request.attempt, type(failure).__name__)
+                request.close(request.closers_before)
+                start.restore(request, response)
+                if time.monotonic() >= end:
+                    request.attempts_left = 0
+                time.sleep(random.uniform(0, 2) * min(delay * 2.0 ** min(request.attempt - 2, 99), LONGEST_PAUSE))
+                try:
+                    next(request, response)
+                    break
+                except Exception as error:
+                    losses = losses + 1 if lost_at_one_statement(failure, error) else 1
+                    failure = error
+                    if losses == LOSSES:
+                        refuse_statement(failure)
+        finally:
+            del failure  # its traceback refers to this frame
+        if request.verdict is None or not request.verdict.transient:
+            log.info("%s: repaired after %d attempts", asked(request), request.attempt)
+
     return retry
-
-
-def try_again(
-    next: Handler,
-    request: RetryRequest,
-    response: Response,
-    failure: Exception,
-    start: Start,
-    delay: float,
-    patience: float,
-) -> None:
-    """Make further attempts after one that failed. Raise the last failure if no attempt is left."""
-    end, losses = time.monotonic() + patience, 1
-    try:
-        while True:
-            if not may_try_again(request, failure, start.body):
-                raise failure
-            log.info("%s, attempt %d: %s", asked(request), request.attempt, type(failure).__name__)
-            request.close(request.closers_before)
-            start.restore(request, response)
-            if time.monotonic() >= end:
-                request.attempts_left = 0
-            time.sleep(random.uniform(0, 2) * min(delay * 2.0 ** min(request.attempt - 2, 99), LONGEST_PAUSE))
-            try:
-                next(request, response)
-                break
-            except Exception as error:
-                losses = losses + 1 if lost_at_one_statement(failure, error) else 1
-                failure = error
-                if losses == LOSSES:
-                    refuse_statement(failure)
-    finally:
-        del failure  # its traceback refers to this frame
-    if request.verdict is None or not request.verdict.transient:
-        log.info("%s: repaired after %d attempts", asked(request), request.attempt)
 
 
 def lost_at_one_statement(*errors: Exception) -> bool:

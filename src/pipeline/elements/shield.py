@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
@@ -12,6 +13,7 @@ from typing import Any
 
 from pipeline.composition import Offers, element
 from pipeline.http.content_policy import NAME, REPORT_ONLY, hash_of, joined, with_sources, written
+from pipeline.http.html_head import RAW_TEXT, Incomplete, find, markup
 from pipeline.http.origins import mount_at, mount_of
 from pipeline.interfaces import Facts, Handler
 from pipeline.ranges import at_least
@@ -180,39 +182,22 @@ def policy_of(sources: dict[str, str], inline: tuple[str, ...]) -> str:
     return written(policy)
 
 
-_TAG = re.compile(
-    r"""<!--(?:-?>|.*?(?:--!?>|\Z))|<[!?/][^>]*+>?|<(?P<name>[A-Za-z][^\s/>]*+)"""
-    r"""(?P<names>(?:=[ \t\n\f]*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?|[^>=])*+)>""",
-    re.DOTALL,
-)
-"""A comment, an end tag, or a start tag with its attributes (HTML, section 13.2.5)."""
-_WITHOUT_TAGS = {"script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "noscript"}
-_END = re.compile(r"</(script|style|textarea|title|xmp|iframe|noembed|noframes|noscript)(?=[\s/>])", re.IGNORECASE)
-"""The end of an element in which there are no tags, but text."""
-_OF_ITS_OWN = re.compile(r"(?<![^\s/\"'])(?:nonce|src)(?![^\s/>=])", re.IGNORECASE)
-_QUOTED = re.compile(r"""=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']*+)""")
-"""The value of an attribute, with or without quotation marks."""
-
-
 def in_a_page(page: str) -> Iterator[tuple[str, int, str]]:
     """Yield kind, line and text of the scripts and style sheets in a page, as a browser finds them.
 
     The parser of the standard library differs from browsers by its version: in where a script ends, and in the
     elements that have no tags in them. Left out is what differs within ``<svg>`` and ``<math>``.
     """
-    place = 0
-    while (tag := _TAG.search(page, place)) is not None:
-        place = tag.end()
-        kind = (tag["name"] or "").lower()
-        if kind == "plaintext":
-            return
-        if kind in _WITHOUT_TAGS:
-            ends = (end for end in _END.finditer(page, place) if end[1].lower() == kind)
-            if (end := next(ends, None)) is None:
+    text, place = page.encode(), 0
+    with suppress(Incomplete):
+        while (start := text.find(b"<", place)) >= 0:
+            name, attributes, place = markup(text, start)
+            if name == b"plaintext":
                 return
-            if kind in ("script", "style") and not _OF_ITS_OWN.search(_QUOTED.sub(" ", tag["names"])):
-                yield kind, page.count("\n", 0, tag.start()) + 1, page[place : end.start()]
-            place = end.start()
+            if name in RAW_TEXT:
+                begin, place = place, find(RAW_TEXT[name], text, place).start()
+                if name in (b"script", b"style") and attributes.keys().isdisjoint((b"nonce", b"src")):
+                    yield name.decode(), text.count(b"\n", 0, start) + 1, text[begin:place].decode()
 
 
 def in_pages(package: str) -> Iterator[tuple[str, str]]:

@@ -130,7 +130,10 @@ def transaction(next: Handler, *, veto: Veto | None = None, manager: type[Manage
     def transaction(request: TransactionRequest, response: Response) -> None:
         tm = request.tm_in_use
         if tm is not None and (reads_only(tm) or not is_open(tm)):  # an outer element has used it
-            _begin_to_write(tm)
+            if is_open(tm):
+                tm.abort()
+            tm.stage = IN_USE
+            tm.begin()
         thread = of_thread.__dict__  # once: this takes longer than the lines below
         outer = thread["manager"]
         if outer is not tm:
@@ -168,14 +171,6 @@ def transaction(next: Handler, *, veto: Veto | None = None, manager: type[Manage
                 _read_on(tm)
 
     return Offers(transaction, tm=partial(open_tm, manager), **OFFERED)
-
-
-def _begin_to_write(tm: TransactionManager) -> None:
-    """Begin a transaction that is going to be committed, in the place of one that only reads."""
-    if is_open(tm):
-        tm.abort()
-    tm.stage = IN_USE
-    tm.begin()
 
 
 def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManager, veto: Veto | None) -> None:

@@ -8,7 +8,7 @@ and functions are not containers. Classes, modules and functions are never a con
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +110,9 @@ def _walking(
                 obj, kind = walk(request, obj, chain(added, ahead))
             for name in ahead:
                 if kind != CONTAINER:
-                    obj, kind = _leave_containers(request, obj, kind, name, ahead)
+                    # Behind a leaf it is the name of a view. walk() would learn that from an exception.
+                    is_leaf, rest = kind == LEAF, chain((name,), ahead)
+                    obj, kind = (obj, name_view(request, name, ahead)) if is_leaf else walk(request, obj, rest)
                     break
                 try:
                     obj = obj[name]  # step() would do the same here, and take a third longer
@@ -126,7 +128,8 @@ def _walking(
                 if request.traversal_hooks and (added := call_hooks(request, obj)):
                     obj, kind = walk(request, obj, chain(added, ahead))
         if views is not None and views.has_defaults and kind != VIEW:
-            obj, kind = _walk_on(request, obj, kind)
+            request.default_steps = default_steps(request, obj)
+            obj, kind = walk(request, obj, request.default_steps) if request.default_steps else (obj, kind)
         if kind >= CONTAINER and not request.view_name:
             _end_at_container(request, obj, slashed, slash_redirect)
         request.context = obj
@@ -156,14 +159,6 @@ class Paths(dict[str, Path]):
         return parsed
 
 
-def _leave_containers(request: Request, obj: Any, kind: int, name: str, ahead: Iterator[str]) -> tuple[Any, int]:
-    """Walk on from an object that is not a container. A name behind a leaf is that of a view: ``walk`` would learn
-    it from an exception, which takes four times as long."""
-    if kind == LEAF:
-        return obj, name_view(request, name, ahead)
-    return walk(request, obj, chain((name,), ahead))
-
-
 def _walk_from_root(request: Request, names: tuple[str, ...]) -> tuple[Any, int]:
     """Walk to the virtual root, and then over the names. The hooks are also called with the root, if it is read."""
     if names and is_anywhere(request, names[0]):
@@ -178,12 +173,6 @@ def _walk_from_root(request: Request, names: tuple[str, ...]) -> tuple[Any, int]
         request.virtual_root = obj
         added = ()
     return walk(request, obj, (*added, *names))
-
-
-def _walk_on(request: Request, obj: Any, kind: int) -> tuple[Any, int]:
-    """Take the default steps of the object where the path ends."""
-    request.default_steps = default_steps(request, obj)
-    return walk(request, obj, request.default_steps) if request.default_steps else (obj, kind)
 
 
 def _end_at_container(request: Request, obj: Any, slashed: bool, slash_redirect: bool) -> None:

@@ -121,11 +121,10 @@ def vhost(
     rewrite = Rewriting(trusted, accept, Sites(allowed_hosts, hosts or {}))
     unusual = rewrite.rewrite
     usual = rewrite.usual
-    forwarding = tuple(HEADERS)  # walked through faster than the dict: 0.9 % of a plain page
 
     def vhost(request: Request, response: Response) -> None:
         environ = request.environ
-        if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(forwarding):
+        if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(HEADERS):
             unusual(request)
         if mounts:
             request.cross_site = cross_site or mount_of(request.environ.get("PATH_INFO", ""), mounts) is not None

@@ -68,10 +68,6 @@ class SlowBody(HTTPRequestTimeout, OSError):
     """A body that did not come in the time that the server allows: 408."""
 
 
-class UnreadableBody(HTTPLengthRequired, OSError):
-    """A chunked body that the server does not decode: 411."""
-
-
 def check_body(request: Request) -> None:
     """Check the body of a request that has a CONTENT_LENGTH or an HTTP_TRANSFER_ENCODING in its environ."""
     environ = request.environ
@@ -82,7 +78,11 @@ def check_body(request: Request) -> None:
         if length:
             raise _refused(environ, HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other."))
         if not environ.get("wsgi.input_terminated") or environ.get("SERVER_SOFTWARE", "").startswith(_UNSURE):
-            environ["wsgi.input"] = _decoded(environ)
+            uwsgi = sys.modules.get("uwsgi")  # only there in a process of uWSGI
+            if not hasattr(uwsgi, "chunked_read"):
+                error = HTTPLengthRequired("This server takes no chunked body. Please send a Content-Length.")
+                raise _refused(environ, error)
+            environ["wsgi.input"] = io.BufferedReader(_Chunks(uwsgi))
             environ["wsgi.input_terminated"] = True
         environ["wsgi.input"] = CheckedBody(environ, None)
     elif length and length != "0":
@@ -119,7 +119,7 @@ def drain(body: CheckedBody, environ: dict[str, Any], response: Any) -> None:
     if body.left is None or body.left <= LONGEST_REST:
         with suppress(Exception):  # the client has gone, most likely
             while body.given < limit and time.monotonic() < ends:
-                if not body.read(_BLOCK if body.left is None else min(_BLOCK, body.left)):
+                if not body.read(_BLOCK):
                     return
     if response is not None:
         close_connection(environ, response.headers)
@@ -337,13 +337,14 @@ class _Chunks(io.RawIOBase):
         return size
 
     def _next(self) -> bytes:
-        start = time.monotonic()
+        start, options = time.monotonic(), self.uwsgi.opt
+        patience = float(options.get("chunked-input-timeout") or options.get("socket-timeout") or 4)
         try:
             chunk: bytes = self.uwsgi.chunked_read()
         except OSError as error:  # the same error for all failures
-            if time.monotonic() - start >= self._timeout():
+            if (waited := time.monotonic() - start) >= patience - 0.1:
                 raise TimeoutError(
-                    f"{error}; no chunk for {time.monotonic() - start:.0f} s (if chunked bodies always fail, "
+                    f"{error}; no chunk for {waited:.0f} s (if chunked bodies always fail, "
                     f"uWSGI's HTTP router needs the option http-chunked-input)"
                 ) from error
             raise
@@ -351,21 +352,6 @@ class _Chunks(io.RawIOBase):
             raise OSError("uWSGI cannot tell this chunked body from an empty one")
         self.began = True
         return chunk
-
-    def _timeout(self) -> float:
-        """Return the seconds that uWSGI waits for a part of a chunk, slightly rounded down."""
-        options = self.uwsgi.opt
-        return float(options.get("chunked-input-timeout") or options.get("socket-timeout") or 4) - 0.1
-
-
-def _decoded(environ: dict[str, Any]) -> Any:
-    """Return the decoded stream of a chunked body that ``wsgi.input`` does not have, or has without telling whether
-    it is whole. Raise 411 if the server has no other."""
-    uwsgi = sys.modules.get("uwsgi")  # only there in a process of uWSGI
-    if uwsgi is None or not hasattr(uwsgi, "chunked_read"):
-        error = UnreadableBody("This server takes no chunked body. Please send a Content-Length.")
-        raise _refused(environ, error)
-    return io.BufferedReader(_Chunks(uwsgi))
 
 
 def _refused(environ: dict[str, Any], error: HTTPError) -> HTTPError:

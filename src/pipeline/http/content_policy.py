@@ -39,7 +39,8 @@ def with_sources(value: str, directives: Iterable[str], sources: str) -> str:
     A directive that the policy does not have begins with the sources that browsers use in its place. If there are
     none, it allows everything already, and stays away.
     """
-    policy = dict(_directives(value))
+    parts = (part.strip().partition(" ") for part in value.split(";"))
+    policy = {name.lower(): words.strip() for name, _, words in parts if name}
     for name in directives:
         for usual in (name, re.sub("-(elem|attr)$", "", name), "default-src" if "-src" in name else name):
             if usual in policy:
@@ -52,10 +53,3 @@ def joined(sources: Iterable[str]) -> str:
     """Return lists of sources as one. ``'none'`` stands alone, or not at all."""
     words = dict.fromkeys(word for text in sources for word in text.split())
     return " ".join(word for word in words if word != NONE) or NONE
-
-
-def _directives(value: str) -> Iterable[tuple[str, str]]:
-    for part in value.split(";"):
-        name, _, sources = part.strip().partition(" ")
-        if name:
-            yield name.lower(), sources.strip()

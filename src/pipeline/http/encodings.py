@@ -12,6 +12,8 @@ from webob import Response as AnyResponse
 from webob.acceptparse import create_accept_header
 
 from pipeline.http.header_lists import Headers, of_headers, values_in, without
+from pipeline.interfaces import Handler
+from pipeline.request import Request
 from pipeline.response import CHECKED, HeaderList, Response
 
 LONGEST_ACCEPT = 2_000
@@ -76,26 +78,32 @@ _CHANGED_TAG = re.compile(r'(?:W/)?("[^"]*?)(?:-gzip|-br|-zstd)?"')
 _TAGS = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH")
 
 
-def restore_tags(environ: dict[str, Any]) -> bool:
-    """Give the entity tags in a request the form that they had before an element or a proxy made them weak. Return
-    whether the client has the page under a weak one.
+def restore_tags(environ: dict[str, Any]) -> None:
+    """Give the entity tags in a request the form that they had before an element or a proxy made them weak.
 
     An application inside compares them itself, and would refuse each change from a client that accepts gzip. A weak
     tag of its own matches as before: If-None-Match ignores the mark, and If-Match never accepts such a tag.
     If-Range stays: the bytes of a compressed answer are others.
     """
-    has_weak = "W/" in environ.get("HTTP_IF_NONE_MATCH", "")
     for name in _TAGS:
-        tags = environ.get(name)
-        if tags and ("W/" in tags or "-" in tags) and len(tags) <= LONGEST_HEADER:
+        if name in environ and ("W/" in (tags := environ[name]) or "-" in tags) and len(tags) <= LONGEST_HEADER:
             environ[name] = restored(tags)
-    return has_weak
 
 
-def weaken_tag(response: Response) -> None:
-    """Give the ETag of a 304 that an inner part has made the form of that which the client has. A cache updates no
-    page under another one (RFC 9111 section 4.3.4)."""
-    if response.status_line[:3] == "304" and (tag := response.headers.get("ETag", "")):
+def with_own_tags(next: Handler, request: Request, response: Response) -> None:
+    """Call an inner handler with its own entity tags. The edge gets those that were sent: the site may have a tag
+    that ends as those of Apache do.
+
+    The ETag of a 304 gets the form of that which the client has. A cache updates no page under another one (RFC
+    9111 section 4.3.4).
+    """
+    environ = request.environ
+    known = environ.get("HTTP_IF_NONE_MATCH", "")
+    restore_tags(environ)
+    next(request, response)
+    if known:
+        environ["HTTP_IF_NONE_MATCH"] = known
+    if "W/" in known and response.status_line[:3] == "304" and (tag := response.headers.get("ETag", "")):
         response.headers["ETag"] = f"W/{tag.removeprefix('W/')}"
 
 

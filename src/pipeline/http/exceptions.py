@@ -31,7 +31,11 @@ def make_exception(
     try:
         attributes, lists = _kept[kind, location is not None]
     except KeyError:
-        attributes, lists = _kept[kind, location is not None] = _keep(kind, location)
+        first = kind() if location is None else kind(location=location)
+        first.headerlist = [pair for pair in first.headerlist if pair[0] != "Location"]
+        attributes = vars(first)
+        lists = [(name, value) for name, value in attributes.items() if isinstance(value, list)]
+        _kept[kind, location is not None] = attributes, lists
     made = kind.__new__(kind, detail)
     made.__dict__.update(attributes)
     for name, value in lists:
@@ -40,15 +44,6 @@ def make_exception(
     if location is not None:
         made.headerlist.append(("Location", location))
     return made
-
-
-def _keep(
-    kind: type[WSGIHTTPException], location: str | None
-) -> tuple[dict[str, Any], list[tuple[str, list[Any]]]]:
-    kept = kind() if location is None else kind(location=location)
-    kept.headerlist = [pair for pair in kept.headerlist if pair[0] != "Location"]
-    attributes = vars(kept)
-    return attributes, [(name, value) for name, value in attributes.items() if isinstance(value, list)]
 
 
 def adopt_exception(response: Response, error: WSGIHTTPException) -> None:

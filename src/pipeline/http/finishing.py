@@ -28,7 +28,7 @@ def finish(request: Request, response: Response, body: Any) -> Any:
             _describe_stream(response, body)
     rewritten = False
     sent = body
-    has_no_body = response.status_line[:3] in ("204", "304") or response.status_line[0] == "1"
+    has_no_body = response.status_line[:3] in ("204", "205", "304") or response.status_line[0] == "1"
     if (response.filters or response.delivery_filters) and not has_no_body:
         sent, rewritten = _filtered(request, response, body)
     response.filters = response.delivery_filters = ()

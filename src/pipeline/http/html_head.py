@@ -16,20 +16,27 @@ each block, does not build a tree, and does not read scripts and comments as bro
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
+_LESS = re.compile(rb"<")
 _NOT_SPACE = re.compile(rb"[^\t\n\f\r ]")
-_TAG_NAME_END = re.compile(rb"[\t\n\f\r />]")
-_ATTRIBUTE = re.compile(rb"[^\t\n\f\r /]")
-_ATTRIBUTE_NAME_END = re.compile(rb"[\t\n\f\r />=]")
-_UNQUOTED_END = re.compile(rb"[\t\n\f\r >]")
-_COMMENT_END = re.compile(rb"--!?>")
 _IN_SCRIPT = re.compile(rb"<!--|-->|<(/?)script[\t\n\f\r />]", re.IGNORECASE)
 
-_RAW_TEXT = {
+_VALUE = rb"""(?:"[^"]*+"|'[^']*+'|[^\t\n\f\r >"'][^\t\n\f\r >]*+|(?=>))"""
+_EQUALS = rb"[\t\n\f\r ]*+=[\t\n\f\r ]*+"
+# An attribute may be named "=": the first character always belongs to the name.
+_ONE = rb"[\t\n\f\r /]*+([^\t\n\f\r />][^\t\n\f\r />=]*+)(?:%b(%b)|(?!%b))" % (_EQUALS, _VALUE, _EQUALS)
+_ATTRIBUTE = re.compile(_ONE)
+_MARKUP = re.compile(
+    rb"<!--(?:-?>|.*?--!?>)|<(?:\?|!(?!--)|/(?![A-Za-z]))[^>]*+>|<(?![!?/A-Za-z])(?=.)"
+    rb"|<(?P<name>/?[A-Za-z][^\t\n\f\r />]*+)(?P<attributes>(?:%b)*+)[\t\n\f\r /]*+>" % _ONE,
+    re.DOTALL,
+)
+"""A comment, markup that counts as one, a "<" that is only text, or a tag. If it does not match, more is needed."""
+
+RAW_TEXT = {
     name: re.compile(rb"</%b[\t\n\f\r />]" % name, re.IGNORECASE)
-    for name in (b"iframe", b"noembed", b"noframes", b"noscript", b"style", b"textarea", b"title", b"xmp")
+    for name in b"iframe noembed noframes noscript script style textarea title xmp".split()
 }
 """Elements whose content is text up to their end tag, and the pattern of that end tag."""
 
@@ -52,17 +59,16 @@ _ENDS_HEAD = {b"/body", b"/br", b"/html"}
 _TWO_READINGS = {b"math", b"plaintext", b"select", b"svg"}
 """Elements in which tags have another meaning. They may stand in a template."""
 
-T = TypeVar("T")
-Waits: TypeAlias = Generator[None, None, T]
-"""A step of reading. It waits for more of the page by ``yield`` if it needs more, and returns its result."""
+LONG = 1024
+"""Bytes of markup that is read again with each block until it is complete."""
 
 
 class Unknown(Exception):
     """The page cannot be read for certain, so it must be left unchanged."""
 
 
-class _Ended(Exception):
-    """The page ends in the middle of its markup."""
+class Incomplete(Exception):
+    """The end of the markup has not come yet."""
 
 
 class Attribute(NamedTuple):
@@ -72,6 +78,32 @@ class Attribute(NamedTuple):
     """The value as written, without quotes; None if the attribute has no value."""
     value_start: int
     value_end: int
+
+
+def markup(text: bytes | bytearray, place: int) -> tuple[bytes, dict[bytes, Attribute], int]:
+    """Return the name of the tag that begins with the "<" here, its attributes, the first of each name, and its
+    end. The name of an end tag begins with "/". A comment, and a "<" that is only text, have the name ""."""
+    found = _MARKUP.match(text, place)
+    if found is None:
+        raise Incomplete
+    attributes: dict[bytes, Attribute] = {}
+    place = found.start("attributes")
+    while place >= 0 and (one := _ATTRIBUTE.match(text, place)) is not None:
+        value, place = one[2], one.end()
+        attribute = Attribute(None, place, place)
+        if value is not None:
+            bare = value[1:-1] if value[:1] in (b'"', b"'") else value
+            attribute = Attribute(bare, one.start(2), place)
+        attributes.setdefault(one[1].lower(), attribute)
+    return (found["name"] or b"").lower(), attributes, found.end()
+
+
+def find(pattern: re.Pattern[bytes], text: bytes | bytearray, start: int) -> re.Match[bytes]:
+    """Return the next match. Raise Incomplete if it has not come yet."""
+    found = pattern.search(text, start)
+    if found is None:
+        raise Incomplete
+    return found
 
 
 class Head:
@@ -88,113 +120,95 @@ class Head:
         """The ``href`` of the base that the page has, or None."""
         self.finished = False
         """True if the place and the base are known, so that the rest of the page is not needed."""
+        self._read = 0
+        """The end of the markup that was read."""
+        self._enough = 0
+        """The length from which the page is read on. Long markup that is not complete is read again only when it
+        has become longer by an eighth, so that the time is linear."""
+        self._templates = 0
+        """The number of templates that are open. A base in them is not a base of the page."""
         self._after_head = False
         self._at_end = False
-        self._steps: Iterator[None] = self._read()
 
     def feed(self, units: bytes) -> bool:
         """Read more of the page. Return True if no more of it is needed."""
         self.text += units
-        return self._go_on()
+        if len(self.text) >= self._enough:
+            self._go_on()
+        return self.finished
 
     def end(self) -> None:
-        """Read the end of the page."""
+        """Read the end of the page. An incomplete tag there is not a tag."""
         self._at_end = True
         self._go_on()
+        self.finished = True
 
     def give_up(self) -> None:
         """Stop reading, and leave the page unchanged."""
         self.place = self.base = None
-        self._finish()
-
-    def _go_on(self) -> bool:
-        if not self.finished:
-            try:
-                next(self._steps)
-            except (StopIteration, _Ended):  # an incomplete tag at the end of the page is not a tag
-                self._finish()
-            except Unknown:
-                self.give_up()
-        return self.finished
-
-    def _finish(self) -> None:
         self.finished = True
-        self._steps = iter(())  # the generator refers to this object: no cycle is left
 
-    def _more(self) -> Waits[None]:
-        if self._at_end:
-            raise _Ended
-        yield
+    def _go_on(self) -> None:
+        try:
+            while not self.finished and self._go_to_next():
+                self._read_one()
+        except Incomplete:
+            length = len(self.text)
+            self._enough = length + max(length - self._read - LONG, 0) // 8
+        except Unknown:
+            self.give_up()
 
-    def _has(self, length: int) -> Waits[None]:
-        """Wait until the page has ``length`` code units."""
-        while len(self.text) < length:
-            yield from self._more()
+    def _go_to_next(self) -> bool:
+        """Go to the next markup or text. Return whether there is any."""
+        found = (_LESS if self._templates else _NOT_SPACE).search(self.text, self._read)
+        self._read = len(self.text) if found is None else found.start()
+        if self.place is None:
+            self.safe = self._read
+        return found is not None
 
-    def _at(self, place: int) -> bytes:
-        return bytes(self.text[place : place + 1])
+    def _read_one(self) -> None:
+        """Read the next markup, or end the head before it."""
+        first = self.text[self._read]
+        if first == ord("&") and self.place is None:
+            raise Unknown  # a character reference may stand for white space
+        read = self._in_template if self._templates else self._in_head
+        end = read(self._read) if first == ord("<") else None
+        if end is None:
+            self._stop_at(self._read)
+            self.finished = True
+        else:
+            self._read = end
 
-    def _find(self, pattern: re.Pattern[bytes], start: int, longest: int = 1) -> Waits[re.Match[bytes]]:
-        """Wait for a match of at most ``longest`` code units, and return it. No search goes back further."""
-        while True:
-            found = pattern.search(self.text, start)
-            if found is not None:
-                return found
-            start = max(start, len(self.text) - longest + 1)
-            yield from self._more()
-
-    def _find_text(self, text: bytes, start: int) -> Waits[int]:
-        """Wait for a text, and return its end."""
-        return (yield from self._find(re.compile(re.escape(text)), start, len(text))).end()
-
-    def _read(self) -> Waits[None]:
-        """Read to the end of the head."""
-        place = 0
-        while True:
-            if self.place is None:
-                self.safe = place
-            place = (yield from self._find(_NOT_SPACE, place)).start()
-            end = None
-            if self._at(place) == b"<":
-                end = yield from self._tag_in_head(place)
-            elif self._at(place) == b"&" and self.place is None:
-                raise Unknown  # a character reference may stand for white space
-            if end is None:
-                self._stop_at(place)
-                return
-            place = end
-
-    def _tag_in_head(self, place: int) -> Waits[int | None]:
-        """Read the markup that begins with the "<" here. Return its end, or None if the head ends before it."""
-        yield from self._has(place + 2)
-        letter = self._at(place + 1)
-        if _is_letter(letter):
-            return (yield from self._start_tag_in_head(place))
-        if letter not in (b"/", b"!", b"?"):
-            return None
-        name, end = yield from self._markup(place)
+    def _in_head(self, place: int) -> int | None:
+        """Return the end of the markup here, with the content of an element that has text or a noscript; None if
+        the head ends before it."""
+        name, attributes, end = markup(self.text, place)
         if name == b"/head":
             self._stop_at(place)
             self._after_head = True
-        return None if name in _ENDS_HEAD else end
-
-    def _start_tag_in_head(self, place: int) -> Waits[int | None]:
-        """Read a start tag, with the content of an element that has text, a template or a noscript."""
-        name, start = yield from self._tag_name(place + 1)
+        if name in _ENDS_HEAD or end == place + 1:  # a "<" that is only text
+            return None
+        if name[:1] in (b"", b"/"):
+            return end
         if name not in _IN_HEAD or (self._after_head and name == b"noscript"):
             return None
-        attributes, end = yield from self._attributes(start)
         if name not in _PASSED or (name == b"meta" and b"http-equiv" in attributes):
             self._stop_at(place)
         if name == b"base" and b"href" in attributes:
             self.base = attributes[b"href"]
             return None
         if name == b"noscript":
-            return (yield from self._noscript_end(end))
-        if name == b"template":
-            return (yield from self._template_end(end))
-        if name == b"script" or name in _RAW_TEXT:
-            return (yield from self._raw_text_end(name, end))
+            return self._noscript_end(end)
+        self._templates += name == b"template"
+        return self._content_end(name, end)
+
+    def _in_template(self, place: int) -> int:
+        """Return the end of the markup here, with the content of an element that has text."""
+        name, _, end = markup(self.text, place)
+        if name == b"noscript" or name in _TWO_READINGS:
+            raise Unknown
+        end = self._content_end(name, end)
+        self._templates += (name == b"template") - (name == b"/template")
         return end
 
     def _stop_at(self, place: int) -> None:
@@ -202,76 +216,27 @@ class Head:
         if self.place is None:
             self.place = self.safe = place
 
-    def _tag_name(self, start: int) -> Waits[tuple[bytes, int]]:
-        end = (yield from self._find(_TAG_NAME_END, start)).start()
-        return bytes(self.text[start:end]).lower(), end
-
-    def _tag_end(self, start: int) -> Waits[int]:
-        return (yield from self._attributes(start))[1]
-
-    def _attributes(self, start: int) -> Waits[tuple[dict[bytes, Attribute], int]]:
-        """Return the attributes of a tag, the first of each name, and the end of the tag."""
-        attributes: dict[bytes, Attribute] = {}
-        place = start
-        while True:
-            place = (yield from self._find(_ATTRIBUTE, place)).start()
-            if self._at(place) == b">":
-                return attributes, place + 1
-            # An attribute may be named "=": the first character always belongs to the name.
-            name_end = (yield from self._find(_ATTRIBUTE_NAME_END, place + 1)).start()
-            name = bytes(self.text[place:name_end]).lower()
-            place = (yield from self._find(_NOT_SPACE, name_end)).start()
-            attribute = Attribute(None, name_end, name_end)
-            if self._at(place) == b"=":
-                place = (yield from self._find(_NOT_SPACE, place + 1)).start()
-                value_start = place
-                quote = self._at(place)
-                if quote in (b'"', b"'"):
-                    place = yield from self._find_text(quote, place + 1)
-                    value = bytes(self.text[value_start + 1 : place - 1])
-                elif quote == b">":
-                    value = b""
-                else:
-                    place = (yield from self._find(_UNQUOTED_END, place)).start()
-                    value = bytes(self.text[value_start:place])
-                attribute = Attribute(value, value_start, place)
-            attributes.setdefault(name, attribute)
-
-    def _declaration_end(self, place: int) -> Waits[int]:
-        """Return the end of a comment, a doctype, or markup that counts as a comment (``<?...>``)."""
-        if self._at(place + 1) == b"!":
-            for length in (3, 4):
-                yield from self._has(place + length)
-                if self._at(place + length - 1) != b"-":
-                    break
-            else:
-                start = place + 2  # "<!-->" is a comment, and so is "<!--->"
-                while True:
-                    found = yield from self._find(_COMMENT_END, start, 4)
-                    if found.end() - found.start() == 3 or found.start() >= place + 4:
-                        return found.end()
-                    start = found.start() + 1
-        return (yield from self._find_text(b">", place + 2))
-
-    def _raw_text_end(self, name: bytes, start: int) -> Waits[int]:
-        """Return the end of an element whose content starts here and is text."""
+    def _content_end(self, name: bytes, start: int) -> int:
+        """Return the end of an element whose content starts here and is text. Other elements end with their tag."""
         if name == b"script":
-            end = yield from self._script_text_end(start)
+            end = self._script_text_end(start)
+        elif name in RAW_TEXT:
+            end = find(RAW_TEXT[name], self.text, start).start()
         else:
-            end = (yield from self._find(_RAW_TEXT[name], start, len(name) + 3)).start()
-        return (yield from self._tag_end(end + 2 + len(name)))
+            return start
+        return markup(self.text, end)[2]
 
-    def _script_text_end(self, start: int) -> Waits[int]:
+    def _script_text_end(self, start: int) -> int:
         """Return the place of the ``</script`` that ends a script: not always the first one (section 13.2.5.4)."""
         escaped = double = False
         place = start
         while True:
-            found = yield from self._find(_IN_SCRIPT, place, 9)
+            found = find(_IN_SCRIPT, self.text, place)
             place = found.start()
-            if self._at(place) == b"-":
+            if found[0] == b"-->":
                 escaped = double = False
                 place = found.end()
-            elif self._at(place + 1) == b"!":
+            elif found[0] == b"<!--":
                 escaped = True
                 place += 2  # the dashes may belong to "-->", too
             elif found[1] and not double:
@@ -280,59 +245,20 @@ class Head:
                 double = escaped and not found[1]
                 place = found.end() - 1
 
-    def _noscript_end(self, start: int) -> Waits[int]:
+    def _noscript_end(self, start: int) -> int:
         """Return the end of a noscript in the head. Its content is text if scripts run, and else elements."""
         try:
-            end = (yield from self._find(_RAW_TEXT[b"noscript"], start, 11)).start()
+            end = find(RAW_TEXT[b"noscript"], self.text, start).start()
             place = start
-            while True:
-                place = (yield from self._find_text(b"<", place)) - 1
-                if place >= end:
-                    break
-                name, place = yield from self._markup(place)
+            while (place := find(_LESS, self.text, place).start()) < end:
+                name, _, place = markup(self.text, place)
                 if name in (b"base", b"noscript", b"script", b"template") or name in _TWO_READINGS:
                     raise Unknown
-                if name in _RAW_TEXT:
-                    place = yield from self._raw_text_end(name, place)
-        except _Ended:
-            raise Unknown from None
+                place = self._content_end(name, place)
+        except Incomplete:
+            if self._at_end:
+                raise Unknown from None
+            raise
         if place != end:
             raise Unknown  # the two readings end at different places
-        return (yield from self._tag_end(end + len(b"</noscript")))
-
-    def _template_end(self, start: int) -> Waits[int]:
-        """Return the end of a template. A base in it is not a base of the page."""
-        depth = 1
-        place = start
-        while depth:
-            place = (yield from self._find_text(b"<", place)) - 1
-            name, place = yield from self._markup(place)
-            if name == b"noscript" or name in _TWO_READINGS:
-                raise Unknown
-            if name == b"script" or name in _RAW_TEXT:
-                place = yield from self._raw_text_end(name, place)
-            depth += (name == b"template") - (name == b"/template")
-        return place
-
-    def _markup(self, place: int) -> Waits[tuple[bytes, int]]:
-        """Return the name of the tag that begins with the "<" here, and its end. The name of an end tag begins with
-        "/". A comment, and a "<" that is only text, have the name ""."""
-        yield from self._has(place + 2)
-        letter = self._at(place + 1)
-        if letter in (b"!", b"?"):
-            return b"", (yield from self._declaration_end(place))
-        slash = b""
-        if letter == b"/":
-            slash = b"/"
-            yield from self._has(place + 3)
-            letter = self._at(place + 2)
-            if not _is_letter(letter):
-                return b"", (yield from self._find_text(b">", place + 2))
-        if not _is_letter(letter):
-            return b"", place + 1
-        name, start = yield from self._tag_name(place + 1 + len(slash))
-        return slash + name, (yield from self._tag_end(start))
-
-
-def _is_letter(text: bytes) -> bool:
-    return text.isalpha() and text.isascii()
+        return markup(self.text, end)[2]
