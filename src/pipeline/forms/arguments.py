@@ -80,7 +80,7 @@ class Argument(NamedTuple):
 
     @property
     def is_required(self) -> bool:
-        """Whether a form without the field is a 400."""
+        """True if a request without the field is refused (400)."""
         return self.default is _EMPTY and not self.takes_nothing
 
     def of(self, form: Mapping[str, Any], exact: Mapping[str, Any] | None) -> Any:
