@@ -91,16 +91,21 @@ def unhidden(error: BaseException) -> BaseException:
 
 
 def is_timed_out(error: BaseException) -> bool:
-    """Return whether the server has ended a statement, or a wait for a lock, that took too long."""
-    return getattr(error, "pgcode", None) in TIMED_OUT or getattr(error, "errno", None) in TIMED_OUT
+    """Return whether the server has ended a statement, or a wait for a lock, that took too long, or has given no
+    answer: then an error of psycopg2 has no code."""
+    return getattr(error, "pgcode", "") in (None, *TIMED_OUT) or getattr(error, "errno", None) in TIMED_OUT
 
 
 def lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
-    """Return the exceptions of a storage that a new connection may avoid."""
+    """Return the exceptions of a storage that a new connection may avoid. The statements of RelStorage are its own,
+    so that its database, and no request, is at fault: one that was demoted raises InternalError, say."""
     names = {"ZEO.Exceptions": "ClientDisconnected", "relstorage.adapters.interfaces": "UnableToAcquireLockError"}
     found = [getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules]
     driver = getattr(getattr(storage, "_adapter", None), "driver", None)  # RelStorage
-    return (*found, *getattr(driver, "disconnected_exceptions", ()))
+    if driver is not None:
+        module = driver.driver_module
+        found += [*driver.disconnected_exceptions, module.InternalError, module.NotSupportedError]
+    return tuple(found)
 
 
 class Given:
