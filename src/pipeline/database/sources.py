@@ -31,7 +31,7 @@ class Source:
     """The storage of a URI, and the options of its database."""
 
     def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
-        self.uri = uri
+        self.uri = self.made_of = uri
         self.shown = loggable_uri(uri)
         self.short_name = short_name(self.shown, *parse_qs(urlsplit(uri).query).get("storage", ()))
         self.outage: Outage
@@ -114,7 +114,7 @@ class Given:
     outage: Outage
 
     def __init__(self, db: DB) -> None:
-        self.db = db
+        self.db = self.made_of = db
         self.process = os.getpid()
         self.name: str = db.database_name
         self.shown = f"{self.name!r} of the application"

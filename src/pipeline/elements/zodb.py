@@ -14,9 +14,9 @@ from ZODB.Connection import Connection
 
 from pipeline.composition import Offers, element
 from pipeline.database.places import OF_ZODB, facts_of_uris, scheme_of
+from pipeline.database.pools import close_all as close_all
 from pipeline.database.transactions import OFFERED, Manager
 from pipeline.database.zodb_pools import PooledConnection, PooledRequest, pool_of, pool_of_given
-from pipeline.database.zodb_pools import close_all as close_all
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.jobs import JobRequest
 from pipeline.options import on_demand, resolve
