@@ -26,9 +26,9 @@ from pipeline.database.connections import keep, leave_to_parent
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri
 from pipeline.database.pools import close_all as close_all
-from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions, unhidden
+from pipeline.database.sources import Given, Source, is_avoidable, lost_exceptions
 from pipeline.database.storages import ask_for_news
-from pipeline.database.transactions import IDLE, IN_USE, DatabaseRequest, Manager, begin, begin_to_read
+from pipeline.database.transactions import IDLE, IN_USE, INHERITED, DatabaseRequest, Manager, begin, begin_to_read
 from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import ConfigurationError, Unavailable
 
@@ -53,8 +53,6 @@ class PooledConnection:
     """A connection that stays open between requests, with a transaction manager of its own."""
 
     def __init__(self, pool: Pool, db: DB) -> None:
-        self.inherited = False
-        """True if a parent process has opened the connection."""
         self.pool = pool
         self.epoch = pool.epoch
         self.since = 0.0
@@ -69,20 +67,19 @@ class PooledConnection:
 
     def _is_lost(self, error: BaseException) -> bool:
         """Return whether a new connection may avoid this error."""
-        error = unhidden(error)
-        if isinstance(error, self.pool.lost) or is_timed_out(error):
-            self.tm.must_discard = True
-            return True
+        is_lost = is_avoidable(error, self.pool.lost)
         if isinstance(error, ValueError) and "A different object already has the same oid" in error.args:
             # A ZEO server that was restarted has given our ids to other clients, so the rest must not be used.
-            self.tm.must_discard = True
-            self.pool.drop_oids()
-            return True
-        return False
+            is_lost = True
+            for db in list(self.pool.databases.values()):
+                if isinstance(oids := getattr(db.storage, "_oids", None), list):
+                    oids.clear()
+        self.tm.must_discard = self.tm.must_discard or is_lost
+        return is_lost
 
     def give_back(self) -> None:
         """Take the connection back from a request: keep it for another request, or throw it away."""
-        if self.inherited:
+        if self.tm.stage is INHERITED:
             return
         tm, pool = self.tm, self.pool
         if tm._txn is not None or tm.deferred or tm.leave_callbacks:
@@ -100,7 +97,9 @@ class PooledConnection:
             return
         if pool.timeout is not None:
             self.since = time.monotonic()
-            pool.close_old(self.since - pool.timeout)
+            with suppress(IndexError):
+                while pool.idle[0].since < self.since - pool.timeout:
+                    pool.idle.popleft().throw_away()
         pool.idle.append(self)
 
     def throw_away(self) -> None:
@@ -116,7 +115,6 @@ class PooledConnection:
 
     def leave_to_parent(self) -> None:
         """Keep this process from using or closing the connection of its parent (R12)."""
-        self.inherited = True
         tm = self.tm
         forks.keep(self, tm._txn)
         tm.disown()
@@ -306,19 +304,6 @@ class Pool:
                 self.db = db
                 self.is_connected = getattr(db.storage, "is_connected", None)
             return db
-
-    def drop_oids(self) -> None:
-        """Forget the ids for new objects that a ZEO server has given in advance."""
-        for db in list(self.databases.values()):
-            oids = getattr(db.storage, "_oids", None)
-            if isinstance(oids, list):
-                oids.clear()
-
-    def close_old(self, before: float) -> None:
-        """Close connections that were not used since ``before``."""
-        with suppress(IndexError):
-            while self.idle[0].since < before:
-                self.idle.popleft().throw_away()
 
     def leave_to_parent(self) -> None:
         """Return to the state before the first request, and leave the connections of the parent alone (R12)."""

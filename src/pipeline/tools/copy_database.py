@@ -71,7 +71,8 @@ class Transactions:
                     raise refusal("blobs without a directory", moment=moment(transaction.tid))
                 yield transaction
                 self.progress.update()  # the next one is asked for, so this one is committed
-                self.interruption.heed()
+                if self.interruption.wanted:
+                    raise KeyboardInterrupt
 
 
 class Interruption:
@@ -88,11 +89,6 @@ class Interruption:
         if self.wanted or not self.copying:
             raise KeyboardInterrupt
         self.wanted = True
-
-    def heed(self) -> None:
-        """Raise KeyboardInterrupt if a signal came."""
-        if self.wanted:
-            raise KeyboardInterrupt
 
     def __enter__(self) -> Interruption:
         self.before = {number: signal.signal(number, self) for number in (signal.SIGTERM, signal.SIGINT)}
