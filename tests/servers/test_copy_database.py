@@ -174,6 +174,74 @@ def test_what_is_not_empty_is_refused(here: Callable[..., str], capsys: pytest.C
     assert content(here("b")) == before
 
 
+@pytest.mark.parametrize("go_on", [False, True])
+@pytest.mark.parametrize("with_index", [False, True])
+@pytest.mark.parametrize("fault", ["header", "data", "length", "zeros", "middle"])
+def test_a_source_that_was_cut_is_refused(
+    here: Callable[..., str], capsys: pytest.CaptureFixture[str], fault: str, with_index: bool, go_on: bool
+) -> None:
+    """Before anything is copied. The error names the file, and the place where its last whole transaction ends."""
+    fill(here("a"), 3)
+    assert copy_database.main([here("a"), here("b")]) == 0
+    fill_more(here("a"), 20)
+    source = Path(here("a").removeprefix("file://"))
+    if not with_index:
+        Path(f"{source}.index").unlink()
+    ends = ends_of(source)
+    place = ends[-2]
+    with source.open("r+b") as file:
+        if fault == "zeros":
+            file.seek(place)
+            file.write(bytes(ends[-1] - place))
+        elif fault == "middle":  # the length behind a transaction is not the one ahead of it
+            place = ends[-5]
+            file.seek(ends[-4] - 8)
+            file.write(b"\0" * 8)
+        else:
+            file.truncate({"header": place + 10, "data": place + 60, "length": ends[-1] - 3}[fault])
+    target = here("b" if go_on else "c")
+    before = history(target)
+    assert copy_database.main([*["--continue"] * go_on, here("a"), target]) == 1
+    said = capsys.readouterr().err
+    assert str(source) in said, said
+    if (fault, with_index) not in (("middle", False), ("zeros", True)):  # ZODB finds them when it opens the file
+        assert f"byte {place} on" in said, said
+    assert history(target) == before
+
+
+def test_a_commit_that_has_not_ended_is_no_cut(here: Callable[..., str]) -> None:
+    """Of a process that writes the source while it is copied, or was killed."""
+    fill(here("a"))
+    source = Path(here("a").removeprefix("file://"))
+    known = history(here("a"))
+    last = ends_of(source)[-2]
+    with source.open("r+b") as file:
+        file.seek(last + 16)  # the status, behind the id and the length
+        file.write(b"c")
+        file.seek(-20, 2)
+        file.truncate()
+    copied = source.read_bytes()
+    assert copy_database.main([here("a"), here("b")]) == 0
+    assert history(here("b")) == known[:-1]
+    assert source.read_bytes() == copied
+
+
+def fill_more(uri: str, transactions: int) -> None:
+    with database(uri) as db:
+        for number in range(transactions):
+            with db.transaction() as connection:
+                connection.root()["tree"][f"more {number}"] = "x" * number
+
+
+def ends_of(path: Path) -> list[int]:
+    """The place behind each transaction of a Data.fs."""
+    data, place, ends = path.read_bytes(), 4, []
+    while place < len(data):
+        place += int.from_bytes(data[place + 8 : place + 16], "big") + 8
+        ends.append(place)
+    return ends
+
+
 def test_another_database_is_not_continued(
     here: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,15 +134,12 @@ def writing() -> Iterator[None]:
 def keep(connection: Any, tm: Manager) -> None:
     """Keep a connection with its manager, from one request to the next."""
     connection.__class__ = kind = of_requests(type(connection))
-    if all(getattr(kind, name) is getattr(Connection, name) for name in SYNCHRONIZING):
+    called = ("newTransaction", "beforeCompletion", "afterCompletion")
+    if all(getattr(kind, name) is getattr(Connection, name) for name in called):
         tm.ignore(kind)
     if not hasattr(connection._storage, "afterCompletion"):  # ZODB would look in vain after each request: 4 %
         connection._storage.afterCompletion = bool
     tm.kept[connection] = connection
-
-
-SYNCHRONIZING = ("newTransaction", "beforeCompletion", "afterCompletion")
-"""The methods of a connection that a transaction manager calls."""
 
 
 def _of_requests(kind: type) -> type:

@@ -23,15 +23,15 @@ POOL_SIZE = 16
 """Connections that are kept open, each with a warm cache. Most servers have fewer threads."""
 OF_DATABASES = ("cache_size", "cache_size_bytes", "pool_size", "pool_timeout")
 """Settings of a ZODB DB that a URI may also have."""
-TIMED_OUT = frozenset({"57014", "55P03", 1205, 1969, 3024})
-"""Errors of a statement or a lock that took too long: SQLSTATEs of PostgreSQL, numbers of MariaDB and MySQL."""
+TIMED_OUT = (1205, 1969, 3024)
+"""Errors of MariaDB and MySQL: a statement or a lock took too long."""
 
 
 class Source:
     """The storage of a URI, and the options of its database."""
 
     def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
-        self.uri = uri
+        self.uri = self.made_of = uri
         self.shown = loggable_uri(uri)
         self.short_name = short_name(self.shown, *parse_qs(urlsplit(uri).query).get("storage", ()))
         self.outage: Outage
@@ -76,31 +76,33 @@ class Source:
                 "be read (python -m ZODB.fsrecover)"
             )
             return RuntimeError(f"{what}: {hint}"), "is damaged or is not a Data.fs", True
-        return error, "cannot be opened" if was_answered(error) else "cannot be reached", False
+        number = getattr(error, "errno", None)  # of MySQL: from 2000 on its client speaks for itself
+        was_answered = getattr(error, "pgcode", None) or (isinstance(number, int) and 1000 <= number < 2000)
+        return error, "cannot be opened" if was_answered else "cannot be reached", False
 
 
-def was_answered(error: BaseException) -> bool:
-    """Return whether an error of RelStorage comes from the server, and not from the connection to it."""
-    number = getattr(error, "errno", None)
-    return bool(getattr(error, "pgcode", None)) or (isinstance(number, int) and 1000 <= number < 2000)
-
-
-def unhidden(error: BaseException) -> BaseException:
-    """Return the error of the server that mysql-connector-python hides in one without a number."""
-    return (error.__cause__ or error) if getattr(error, "errno", None) == -1 else error
-
-
-def is_timed_out(error: BaseException) -> bool:
-    """Return whether the server has ended a statement, or a wait for a lock, that took too long."""
-    return getattr(error, "pgcode", None) in TIMED_OUT or getattr(error, "errno", None) in TIMED_OUT
+def is_avoidable(error: BaseException, lost: tuple[type[BaseException], ...]) -> bool:
+    """Return whether a new connection may avoid an error: it is one of ``lost``, the server has ended what took too
+    long, or the server has given no answer, so that an error of psycopg2 has no code."""
+    if getattr(error, "errno", None) == -1:  # mysql-connector-python hides that of the server
+        error = error.__cause__ or error
+    return (
+        isinstance(error, lost)
+        or getattr(error, "errno", None) in TIMED_OUT
+        or getattr(error, "pgcode", "") is None
+    )
 
 
 def lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
-    """Return the exceptions of a storage that a new connection may avoid."""
+    """Return the exceptions of a storage that a new connection may avoid. The statements of RelStorage are its own,
+    so that its database, and no request, is at fault: one that was demoted raises InternalError, say."""
     names = {"ZEO.Exceptions": "ClientDisconnected", "relstorage.adapters.interfaces": "UnableToAcquireLockError"}
     found = [getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules]
     driver = getattr(getattr(storage, "_adapter", None), "driver", None)  # RelStorage
-    return (*found, *getattr(driver, "disconnected_exceptions", ()))
+    if driver is not None:
+        module = driver.driver_module
+        found += [*driver.disconnected_exceptions, module.InternalError, module.NotSupportedError]
+    return tuple(found)
 
 
 class Given:
@@ -109,7 +111,7 @@ class Given:
     outage: Outage
 
     def __init__(self, db: DB) -> None:
-        self.db = db
+        self.db = self.made_of = db
         self.process = os.getpid()
         self.name: str = db.database_name
         self.shown = f"{self.name!r} of the application"

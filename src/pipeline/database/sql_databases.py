@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from threading import Lock
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -27,6 +26,7 @@ from sqlalchemy.util.queue import Empty
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
 from pipeline.database.places import hosts_of, is_at, loggable_uri, make_file, sqlite_file, without_secrets
+from pipeline.database.pools import close_all as close_all
 from pipeline.database.sql_dialects import SQLITE, dialect_of, refuse_unknown_level, time_outs
 from pipeline.database.sql_drivers import CONNECTING, begin_in_sqlite, execute, leave_transactions_to_us
 from pipeline.database.sql_errors import Judge, hide_values, make_unavailable
@@ -380,6 +380,13 @@ class Database:
         self.engine.dispose(close=False)
         self.forget_outages()
 
+    def close(self) -> None:
+        """Close the idle connections."""
+        if self.replica is not None:
+            self.replica.stop()
+        self.engine.dispose()
+        self.forget_outages()
+
     def forget_outages(self) -> None:
         for outage in (self.outage, self.refusals, self.writes):
             outage.forget()
@@ -412,7 +419,6 @@ FILE = "pipeline.sql.file"
 
 
 _databases: dict[object, Database] = {}
-_databases_lock = Lock()
 
 
 def database_of(
@@ -420,27 +426,8 @@ def database_of(
 ) -> Database:
     """Return the database of a URL with these settings. A process has one."""
     key = (url, twophase, *sorted(settings.items()), *time_limits.values())
-    with _databases_lock:
+    with pools.lock:
         database = _databases.get(key)
         if database is None:
             database = _databases[key] = Database(url, twophase, settings, time_limits)
         return database
-
-
-def close_all() -> None:
-    """Close every idle connection, at the end of a process and in tests."""
-    for database in list(_databases.values()):
-        if database.replica is not None:
-            database.replica.stop()
-        database.engine.dispose()
-        database.forget_outages()
-
-
-def _leave_to_parent() -> None:
-    global _databases_lock
-    _databases_lock = Lock()
-    for database in _databases.values():
-        database.leave_to_parent()
-
-
-forks.own(forget=_leave_to_parent, close=close_all)

@@ -56,11 +56,6 @@ COMPUTING = frozenset(_HARMLESS.split())
 """Words of the grammar, types, and functions that only compute, unless the database has one of its own."""
 
 
-def bare_of(statement: str) -> str:
-    """Return a statement without comments, with the word "quoted" for each string and each quoted name."""
-    return _APART.sub(lambda found: " quoted " if found["quoted"] else " ", statement.strip().removesuffix(";"))
-
-
 _INTO = re.compile(r"\b(insert|replace|merge)\s+into\s+(?:\w+\s*\.\s*)?\w+", re.IGNORECASE)
 _WRITES = frozenset(("insert", "update", "delete", "merge", "replace"))
 _LEAVES = frozenset(("into", "pg_settings"))
@@ -105,7 +100,8 @@ class Statement(NamedTuple):
 @lru_cache(1024)
 def statement_of(text: str) -> Statement:
     """Return what is known of a statement."""
-    bare = bare_of(text)
+    # Without comments, and with the word "quoted" for each string and each quoted name.
+    bare = _APART.sub(lambda found: " quoted " if found["quoted"] else " ", text.strip().removesuffix(";"))
     found = _KIND.match(bare)
     kind = found.lastgroup if found is not None else None
     is_ordinary = kind is not None and ";" not in text.rstrip().removesuffix(";")

@@ -149,7 +149,7 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
         if tell is None or not isinstance(error, LockError) or (storage := open_to_read(uri)) is None:
             raise
         tell(path)
-    file = _file_of(storage)
+    file = file_of(storage)
     if isinstance(file, FileStorage) and not file.isReadOnly():  # a pack makes a new file, in the place of the old
         file.packer = partial(_alike, path, f"{path}.pack", file.packer)
         file._save_index = partial(_alike, path, f"{path}.index.index_tmp", file._save_index)
@@ -164,13 +164,14 @@ def tell_new(path: str) -> None:
         log.warning("%s is a new database, beside %s: is the option uri what it was?", path, ", ".join(others))
 
 
-def _file_of(storage: Any) -> Any:
+def file_of(storage: Any) -> Any:
+    """Return the FileStorage that a storage of blobs is around, or the storage itself."""
     return getattr(storage, "_BlobStorage__storage", storage)
 
 
 def watch_files(storage: Any) -> None:
     """Have a FileStorage refuse commits, and ``health`` tell it, if another file or directory is at its path."""
-    file = _file_of(storage)
+    file = file_of(storage)
     if not isinstance(file, FileStorage) or "server_status" in vars(file):
         return
     held: dict[str, int] = {}

@@ -7,8 +7,7 @@ connections that is behind them asks its server before it begins; a replica that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 from zlib import crc32
@@ -28,16 +27,10 @@ def seen_by(request: Any) -> dict[str, int]:
     """Return the positions that the answer to a request tells its visitor: of each database that the request has
     used, what this process has seen there, the request's own commits included."""
     found = dict(request.written)
-    for tell in tellers_in(request.__class__):
-        found.update(tell(request))
+    for cls in type(request).__mro__:  # the element of each database adds one to the class
+        if "__positions__" in vars(cls):
+            found.update(vars(cls)["__positions__"](request))
     for name, position in found.items():
         if type(position) is not int:
             raise TypeError(f"the position {position!r} of the database {name!r} is not an int (__positions__)")
     return found
-
-
-@lru_cache(maxsize=64)
-def tellers_in(requests: type) -> list[Callable[[Any], Positions]]:
-    """Return the functions by which the elements of databases tell the positions of a request: ``__positions__`` of
-    the class of an element's attributes."""
-    return [cls.__dict__["__positions__"] for cls in requests.__mro__ if "__positions__" in cls.__dict__]

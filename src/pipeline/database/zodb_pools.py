@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from threading import Lock, RLock, Semaphore
+from threading import RLock, Semaphore
 from typing import Any
 from weakref import WeakSet
 
@@ -25,9 +25,10 @@ from pipeline.database.changes import Changes, can_tell
 from pipeline.database.connections import keep, leave_to_parent
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri
-from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions, unhidden
+from pipeline.database.pools import close_all as close_all
+from pipeline.database.sources import Given, Source, is_avoidable, lost_exceptions
 from pipeline.database.storages import ask_for_news
-from pipeline.database.transactions import IDLE, IN_USE, DatabaseRequest, Manager, begin, begin_to_read
+from pipeline.database.transactions import IDLE, IN_USE, INHERITED, DatabaseRequest, Manager, begin, begin_to_read
 from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import ConfigurationError, Unavailable
 
@@ -37,14 +38,12 @@ log = logging.getLogger("pipeline.zodb")
 class PooledRequest(DatabaseRequest):
     """The attributes of a request that uses a pool."""
 
-    __unkept__: Any = tuple((name, lambda value: "") for name in ("zodb", "root", "zodb_pooled", "zodb_slot"))
+    __unkept__: Any = tuple((name, lambda value: "") for name in ("zodb", "root", "zodb_pooled"))
     zodb_changes: Callable[[Any], Changes | None] | None = None
     """Given the request, returns what has changed in the database since this process has opened it, or None if it
     is not open or not connected. None if the storage cannot tell."""
     zodb_pooled: PooledConnection | None = None
     """The pooled connection with its transaction manager; None until the request uses it."""
-    zodb_slot: Semaphore | None = None
-    """The semaphore that the request releases at its end, if the connections are limited."""
 
     def __positions__(self) -> Positions:
         return NOTHING if self.zodb_pooled is None else self.zodb_pooled.pool.positions()
@@ -54,8 +53,6 @@ class PooledConnection:
     """A connection that stays open between requests, with a transaction manager of its own."""
 
     def __init__(self, pool: Pool, db: DB) -> None:
-        self.inherited = False
-        """True if a parent process has opened the connection."""
         self.pool = pool
         self.epoch = pool.epoch
         self.since = 0.0
@@ -70,20 +67,19 @@ class PooledConnection:
 
     def _is_lost(self, error: BaseException) -> bool:
         """Return whether a new connection may avoid this error."""
-        error = unhidden(error)
-        if isinstance(error, self.pool.lost) or is_timed_out(error):
-            self.tm.must_discard = True
-            return True
+        is_lost = is_avoidable(error, self.pool.lost)
         if isinstance(error, ValueError) and "A different object already has the same oid" in error.args:
             # A ZEO server that was restarted has given our ids to other clients, so the rest must not be used.
-            self.tm.must_discard = True
-            self.pool.drop_oids()
-            return True
-        return False
+            is_lost = True
+            for db in list(self.pool.databases.values()):
+                if isinstance(oids := getattr(db.storage, "_oids", None), list):
+                    oids.clear()
+        self.tm.must_discard = self.tm.must_discard or is_lost
+        return is_lost
 
     def give_back(self) -> None:
         """Take the connection back from a request: keep it for another request, or throw it away."""
-        if self.inherited:
+        if self.tm.stage is INHERITED:
             return
         tm, pool = self.tm, self.pool
         if tm._txn is not None or tm.deferred or tm.leave_callbacks:
@@ -101,7 +97,9 @@ class PooledConnection:
             return
         if pool.timeout is not None:
             self.since = time.monotonic()
-            pool.close_old(self.since - pool.timeout)
+            with suppress(IndexError):
+                while pool.idle[0].since < self.since - pool.timeout:
+                    pool.idle.popleft().throw_away()
         pool.idle.append(self)
 
     def throw_away(self) -> None:
@@ -117,7 +115,6 @@ class PooledConnection:
 
     def leave_to_parent(self) -> None:
         """Keep this process from using or closing the connection of its parent (R12)."""
-        self.inherited = True
         tm = self.tm
         forks.keep(self, tm._txn)
         tm.disown()
@@ -128,9 +125,6 @@ class PooledConnection:
 
 class Pool:
     """One main database of this process, the databases beside it, and the idle connections."""
-
-    made_of: object = None
-    """The URIs and options of the element. Another element with the same ones gets the same pool."""
 
     def __init__(
         self,
@@ -153,6 +147,10 @@ class Pool:
         self.idle: deque[PooledConnection] = deque()
         self.forget()
         pools.add(self)
+
+    def made_of(self) -> tuple[object, ...]:
+        """Return the database and the options. Another element with the same ones gets the same pool."""
+        return self.main.made_of, self.others, self.settings, self.manager
 
     def usage(self) -> pools.Usage:
         """Return how full the pool is."""
@@ -181,7 +179,11 @@ class Pool:
         if request.tm_in_use is not None and request.zodb_pooled is not None:
             return request.zodb_pooled
         forks.check()
-        slot = None if self.slots is None else self._take_slot(request, self.slots)
+        slots = self.slots if request.zodb_pooled is None else None  # it has one already, if it reads on afterwards
+        if slots is not None and not slots.acquire(timeout=self.wait):
+            raise Unavailable(
+                f"zodb: all {self.max} connections (max_connections) were in use for {self.wait:g} seconds"
+            )
         try:
             if self.is_connected is not None:  # to ask the storage is faster than a call that times out
                 if not self.is_connected():
@@ -192,15 +194,14 @@ class Pool:
                 self._catch_up(request)
             pooled = self._take(request)
         except BaseException:
-            if slot is not None:
-                slot.release()
+            if slots is not None:
+                slots.release()
             raise
         request.zodb_pooled = pooled
         request.tm_in_use = pooled.tm
         request.on_close(pooled.give_back, last=True)
-        if slot is not None:
-            request.zodb_slot = slot
-            request.on_close(slot.release, last=True)  # runs after the connection is given back
+        if slots is not None:
+            request.on_close(slots.release, last=True)  # runs after the connection is given back
         return pooled
 
     def changes(self, request: PooledRequest | None) -> Changes | None:
@@ -220,17 +221,6 @@ class Pool:
                 if self.told is None and self.db is db:
                     self.told = Changes(db)
         return self.told
-
-    def _take_slot(self, request: PooledRequest, slots: Semaphore) -> Semaphore | None:
-        """Wait until the request may open a connection. Return the semaphore to release; None if the request has a
-        connection already."""
-        if request.zodb_slot is not None:
-            return None
-        if not slots.acquire(timeout=self.wait):
-            raise Unavailable(
-                f"zodb: all {self.max} connections (max_connections) were in use for {self.wait:g} seconds"
-            )
-        return slots
 
     def _take(self, request: PooledRequest) -> PooledConnection:
         """Take an idle connection, or open a new one, and begin its transaction."""
@@ -315,19 +305,6 @@ class Pool:
                 self.is_connected = getattr(db.storage, "is_connected", None)
             return db
 
-    def drop_oids(self) -> None:
-        """Forget the ids for new objects that a ZEO server has given in advance."""
-        for db in list(self.databases.values()):
-            oids = getattr(db.storage, "_oids", None)
-            if isinstance(oids, list):
-                oids.clear()
-
-    def close_old(self, before: float) -> None:
-        """Close connections that were not used since ``before``."""
-        with suppress(IndexError):
-            while self.idle[0].since < before:
-                self.idle.popleft().throw_away()
-
     def leave_to_parent(self) -> None:
         """Return to the state before the first request, and leave the connections of the parent alone (R12)."""
         databases = list(self.databases.values())
@@ -380,7 +357,6 @@ class _Databases(dict[str, DB]):
 _pools: dict[str, Pool] = {}
 _given: WeakSet[Pool] = WeakSet()
 """The pools of databases that the application has opened."""
-_pools_lock = Lock()
 
 
 def pool_of(
@@ -389,16 +365,15 @@ def pool_of(
     """Return the pool of a main database. A process has one pool for it, since a file storage can only be opened
     once."""
     uris = (uri, *databases.values())
-    with _pools_lock:
+    with pools.lock:
         pool = _pools.get(uri)
         if pool is None:
             for number, other in enumerate(uris):
                 if other in _pools or other in uris[:number]:
                     raise ConfigurationError(f"zodb: {loggable_uri(other)!r} would be opened twice in this process")
             pool = Pool(Source(uri, settings), databases, settings, manager)
-            pool.made_of = (uri, dict(databases), dict(settings), manager)
             _pools.update(dict.fromkeys(uris, pool))
-        elif pool.made_of != (uri, dict(databases), dict(settings), manager):
+        elif pool.made_of() != (uri, databases, settings, manager):
             raise ConfigurationError(
                 f"zodb: two elements open {loggable_uri(uri)!r} with different options. Give them the same "
                 f"options: a process opens a database once"
@@ -415,12 +390,10 @@ def pool_of_given(
         raise ConfigurationError(
             "zodb: a database that is given by db has its own options. Set them where it is made"
         )
-    made_of = (db, dict(settings), manager)
-    with _pools_lock:
-        pool = next((pool for pool in _given if pool.made_of == made_of), None)
+    with pools.lock:
+        pool = next((pool for pool in _given if pool.made_of() == (db, {}, settings, manager)), None)
         if pool is None:
             pool = Pool(Given(db), {}, settings, manager)
-            pool.made_of = made_of
             _given.add(pool)
         return pool
 
@@ -436,20 +409,3 @@ def idle_connections() -> Iterator[Connection]:
                 yield from list(pooled.connection.connections.values())
             finally:
                 pooled.tm.leave()
-
-
-def close_all() -> None:
-    """Close every database of this process, at its end and in tests. The next request opens it again. A database
-    that the application has opened stays open; the connections to it are closed."""
-    for pool in {*_pools.values(), *_given}:
-        pool.close()
-
-
-def _leave_to_parent() -> None:
-    global _pools_lock
-    _pools_lock = Lock()
-    for pool in {*_pools.values(), *_given}:
-        pool.leave_to_parent()
-
-
-forks.own(forget=_leave_to_parent, close=close_all)

@@ -16,7 +16,7 @@ GONE = "(gone)"
 TOLD = ("context", "view_name", "virtual_root_path")
 """The fields of the core that tell a reader something."""
 UNTOLD = {
-    *("zodb_pooled", "zodb_slot", "zope_walk", "zope_watcher", "ways", "asked", "logged"),
+    *("zodb_pooled", "zope_walk", "zope_watcher", "ways", "asked", "logged"),
     *("closers_before", "inspected"),
 }
 """Attributes of the request that say nothing to a person: elements add them for themselves."""

@@ -8,22 +8,25 @@ its source, and ``--continue`` copies the rest of it; in the same way it brings 
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from ZODB.blob import copyTransactionsFromTo, is_blob_record
+from ZODB.FileStorage.FileStorage import FileIterator, FileStorage
+from ZODB.FileStorage.format import CorruptedError
 from ZODB.interfaces import IBlobStorage, IBlobStorageRestoreable
 from ZODB.POSException import POSKeyError
 from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import load_current, p64, u64, z64
 
 from pipeline.database.places import loggable_uri, without_secrets
-from pipeline.database.storages import RELSTORAGE, patiently, storage_of, with_option
+from pipeline.database.storages import RELSTORAGE, file_of, patiently, storage_of, with_option
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import options_of, parser_of
 from pipeline.telling.errors import refusal
@@ -68,7 +71,8 @@ class Transactions:
                     raise refusal("blobs without a directory", moment=moment(transaction.tid))
                 yield transaction
                 self.progress.update()  # the next one is asked for, so this one is committed
-                self.interruption.heed()
+                if self.interruption.wanted:
+                    raise KeyboardInterrupt
 
 
 class Interruption:
@@ -85,11 +89,6 @@ class Interruption:
         if self.wanted or not self.copying:
             raise KeyboardInterrupt
         self.wanted = True
-
-    def heed(self) -> None:
-        """Raise KeyboardInterrupt if a signal came."""
-        if self.wanted:
-            raise KeyboardInterrupt
 
     def __enter__(self) -> Interruption:
         self.before = {number: signal.signal(number, self) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -132,11 +131,13 @@ def main(argv: Sequence[str]) -> int:
         ):
             if options.source == options.target:
                 raise ConfigurationError("FROM and TO are the same")
+            refuse_cut(source)
             last = where_to_begin(source, target, options.go_on)
             refuse_to_lose_blobs(source, target)
             start = last and p64(u64(last) + 1)
             with transactions_of(source, start) as transactions:
                 progress.total = sum(1 for _ in transactions)
+                refuse_cut(source, getattr(transactions, "_pos", None))
             copy(source, target, start, progress, interruption)
             count, end = progress.total, target.lastTransaction()
     except ConfigurationError as error:
@@ -217,6 +218,30 @@ def opened(uri: str) -> Iterator[Any]:
         raise ConfigurationError(f"{loggable_uri(uri)} cannot be opened: {reason}") from error
     with closing(storage):
         yield storage
+
+
+def refuse_cut(source: Any, place: int | None = None) -> None:
+    """Refuse a Data.fs that cannot be read from a place on: ZODB leaves out the rest, and only logs it.
+
+    place  where ZODB has stopped to read; by default where it did when it opened the file. A commit that has begun
+           there and has not ended is left out, too: it was not acknowledged
+    """
+    file = file_of(source)
+    if not isinstance(file, FileStorage):
+        return
+    place, path = place or file.getSize(), file._file_name
+    while place < (size := os.path.getsize(path)):
+        with suppress(CorruptedError):
+            if file._read_txn_header(place).status == "c":
+                return
+            rest = FileIterator(path, pos=place)
+            if any(True for _ in rest):  # another process has committed meanwhile
+                place = rest._pos
+                continue
+        raise ConfigurationError(
+            f"FROM, {path}, cannot be read from byte {place} on, of {size}: it was cut, or is damaged. Nothing is "
+            f"copied. Copy a whole file, from a backup, or save what can be read (python -m ZODB.fsrecover)"
+        )
 
 
 def where_to_begin(source: Any, target: Any, go_on: bool) -> bytes | None:
