@@ -53,7 +53,7 @@ from persistent import Persistent
 from persistent.list import PersistentList
 from persistent.mapping import PersistentMapping
 from pydantic import BaseModel
-from pipeline import redirect, view
+from pipeline import redirect, render, view
 from pipeline.auth.passwords import hash_password
 from pipeline.forms.upload import Upload
 from sqlalchemy import delete, select, update
@@ -82,6 +82,17 @@ class Note(Persistent):
     stars: int
     def __init__(self, title):
         self.__parent__, self.__name__, self.title = None, title, title
+
+class Box(PersistentMapping):
+    __name__ = "box"
+
+class Card(Note):
+    color = size = None
+    def __getstate__(self):
+        return {name: value for name, value in Note.__getstate__(self).items() if name not in ("color", "size")}
+    def __setstate__(self, state):
+        Note.__setstate__(self, state)
+        self.size = len(self.title)
 
 class User(Persistent):
     def __init__(self, password, since=MADE):
@@ -174,6 +185,11 @@ TASK = "task = request.sql.get(Task, 1)\n"
 NOTE = "context['{}'] = note = Note(title)\nnote.__parent__ = context"
 FILLED = "db = sqlite3.connect(TMP / 'x.db')\ndb.execute('create table if not exists t (a)')\n"
 FILLED += "db.execute('insert into t values (?)', (title,))\n"
+ADDED = "context[title] = note = Note(title)\nnote.__parent__ = context"
+PLACES = "note, box = context.setdefault(title, Note(title)), context.setdefault('box', Box())\n"
+PLACES += "if note.__parent__ is None:\n    note.__parent__ = box.__parent__ = context\n"
+ASKED = "text = '{% if not notes %}<p>nothing{% endif %}{% for note in others %}<p>{{ note }}{% endfor %}'\n"
+ASKED += "(TMP / 'asked.html').write_text(text)\n"
 AREA = "return '<p>a page<form><textarea name=\"b\"{}>{}</textarea></form>'"
 WITH_FILE = "context, request, file: Upload"
 NO_FIELD = "context, request"
@@ -783,6 +799,50 @@ MISTAKES: dict[str, Mistake] = {
         "changes.model_dump() has the defaults of the fields that were not sent",
         "context, request, changes: Change",
         (("PATCH", "/n", b'{"title": "new"}', "application/json"),),
+    ),
+    "an item that is replaced": Mistake(
+        ADDED,
+        f"if title in context:\n    return '<p>taken'\n{ADDED}",
+        "the new item 'new' of Site has replaced another one, which is lost",
+        asked=(POST, POST),
+    ),
+    "an object in two places": Mistake(
+        f"{PLACES}else:\n    note.__parent__ = box\n    box[title] = note",
+        f"{PLACES}else:\n    note.__parent__ = box\n    box[title] = context.pop(title)",
+        "an object of Note has another __parent__ now, and the one before still has it under 'new'",
+        asked=(POST, POST),
+    ),
+    "an attribute that __getstate__ leaves out": Mistake(
+        "context['new'] = card = Card(title)\ncard.__parent__, card.color = context, 'blue'",
+        "context['new'] = card = Card(title)\ncard.__parent__, card.size, card._kept = context, len(title), 'blue'",
+        "Card is left out by __getstate__, and is gone when the object is loaded again",
+    ),
+    "half of a change": Mistake(
+        "try:\n    context.title = title\n    context.count = int(title)\nexcept Exception:\n    return '<p>Sorry'",
+        "try:\n    context.count = int(title)\nexcept Exception:\n    context.title = title\n    return '<p>Sorry'",
+        "every exception is swallowed here: what was changed before it is stored all the same",
+    ),
+    "a return in finally": Mistake(
+        "try:\n    context.title = title\n    context.count = int(title)\nfinally:\n    return '<p>saved'",
+        "try:\n    context.title = title\n    context.count = len(title)\nfinally:\n    logging.debug('done')",
+        "every exception is swallowed here",
+    ),
+    "a method in small letters": Mistake(
+        "if request.method == 'Post':\n    context.title = title",
+        "if request.method == 'POST':\n    context.title = title",
+        "request.method == 'Post' compares with a method that there is not",
+    ),
+    "a generator that a template asks for": Mistake(
+        f"{ASKED}notes = (note for note in context.values() if note.title == title)\n"
+        "return render('asked.html', notes=notes, others=())",
+        f"{ASKED}notes = [note for note in context.values() if note.title == title]\n"
+        "return render('asked.html', notes=notes, others=iter(notes))",
+        "notes is true, whatever is in it, and can be read once: asked.html asks by if",
+    ),
+    "a result that a template asks for": Mistake(
+        f"{ASKED}return render('asked.html', notes=request.sql.scalars(select(Task)), others=())",
+        f"{ASKED}return render('asked.html', notes=request.sql.scalars(select(Task)).all(), others=())",
+        "notes is true, whatever is in it, and can be read once",
     ),
 }
 """One more, a relative path of ``sql``, is told by ``pipeline check``, in ``tests/tools/test_mistakes.py``."""
