@@ -92,11 +92,11 @@ def tell_notices(request: Any, response: Response, error: Exception | None = Non
     for here in _listening:
         here.wanted = False
     try:
-        if error is not None:
-            is_error = getattr(error, "status_int", 500) >= 400
-            told = [NOTICES["committed before an error"]] if is_error and has_committed(request) else []
-        else:
-            told = [*islice(notices_of(request, response), MOST)] or [*stored_nothing(request, response)]
+        is_error = response.status_int >= 400 if error is None else getattr(error, "status_int", 500) >= 400
+        has_stored = request.outcome == "committed" and not request.__dict__.get("commit_on_error")
+        told = [NOTICES["committed before an error"]] if is_error and has_stored else []
+        if error is None:
+            told += [*islice(notices_of(request, response), MOST)] or [*stored_nothing(request, response)]
         for notice in told:
             log.warning("%s %s: %s", request.method, request.path_info_safe, notice)
             if request.debug:
@@ -105,15 +105,8 @@ def tell_notices(request: Any, response: Response, error: Exception | None = Non
         log.exception("%s: the notices could not be found out", request.path_info_safe)
 
 
-def has_committed(request: Any) -> bool:
-    """Return whether changes are stored that an error would drop: the view has committed."""
-    return request.outcome == "committed" and not request.__dict__.get("commit_on_error")
-
-
 def notices_of(request: Any, response: Response) -> Iterator[str]:
     """Yield the notices of a request, each in one line."""
-    if response.status_line[0] >= "4" and has_committed(request):
-        yield NOTICES["committed before an error"]
     for handler, is_inside in handlers_of(request.pipeline):
         yield from slips_of_handler(handler, is_inside and request.outcome == "committed")
     yield from kept_of_visitor(request)
