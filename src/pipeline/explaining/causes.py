@@ -58,6 +58,8 @@ class Way(NamedTuple):
     walk: Walk | None = None
     look: Look | None = None
     late_headers: Sequence[str] = ()
+    now: bool = False
+    """True if it was walked again later, on the data of then."""
 
     def lines(self) -> Iterator[tuple[str, list[str]]]:
         """Yield the way from the root to the view: a title, and its lines."""

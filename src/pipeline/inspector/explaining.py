@@ -6,13 +6,12 @@ import logging
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
 
 from webob.exc import HTTPException
 
-from pipeline.explaining.causes import Cause, causes, lost_headers, of_zope, readers, set_twice, way_of
+from pipeline.explaining.causes import Cause, Way, causes, lost_headers, of_zope, readers, set_twice, way_of
 from pipeline.explaining.recording import Record, path_of
-from pipeline.explaining.walking import Look, Walk, look_up, walk_again
+from pipeline.explaining.walking import Look, look_up, walk_again
 from pipeline.http.error_pages import text_of
 from pipeline.http.tracebacks import traceback_of
 from pipeline.telling.secrets import HEADERS, masked_text
@@ -58,16 +57,7 @@ _DEFAULTS = {"wsgi.input": BytesIO(), "CONTENT_LENGTH": "0"}
 """A request that is walked again has no body."""
 
 
-class Walked(NamedTuple):
-    """Traversal and the look-up of the view, done again."""
-
-    walk: Walk | None
-    look: Look | None
-    now: bool
-    """True if that was done now, on the present data. False if it was done while the request was answered."""
-
-
-def walk_of(record: Record) -> Walked | None:
+def walk_of(record: Record) -> Way:
     """Return the way of a request from the root to the view.
 
     For an error it was noted. For any other request the path is walked again now, on a request of its own that is
@@ -77,7 +67,7 @@ def walk_of(record: Record) -> Walked | None:
     walk, look = way.walk, way.look
     again = record.again
     if (walk is not None and walk.steps) or again is None or again.fields is None:
-        return Walked(walk, look, False) if walk is not None or look is not None else None
+        return way
     element = again.step.element
     options = element.options if element is not None else {}
     environ = record.environ_at(again)
@@ -93,6 +83,6 @@ def walk_of(record: Record) -> Walked | None:
         if look is None and walk.error is None and request.views is not None:
             request.context, request.view_name = walk.end, walk.view_name
             look = look_up(request)
-        return Walked(walk, look, True)
+        return way._replace(walk=walk, look=look, now=True)
     finally:
         request.close()
