@@ -109,6 +109,8 @@ class Cached(Persistent):
 
 class Site(PersistentMapping):
     __parent__ = __name__ = None
+    def filter(self, word):
+        return [note for note in self.values() if word in note.title]
     def __init__(self):
         PersistentMapping.__init__(self)
         self.title, self.content, self.count, self.done = "a title", b"", 0, True
@@ -189,6 +191,7 @@ ADDED = "context[title] = note = Note(title)\nnote.__parent__ = context"
 PLACES = "note, box = context.setdefault(title, Note(title)), context.setdefault('box', Box())\n"
 PLACES += "if note.__parent__ is None:\n    note.__parent__ = box.__parent__ = context\n"
 ASKED = "text = '{% if not notes %}<p>nothing{% endif %}{% for note in others %}<p>{{ note }}{% endfor %}'\n"
+ASKED += "text += '{% if others is iterable %}<p>others{% endif %}{% if found %}<p>found{% endif %}'\n"
 ASKED += "(TMP / 'asked.html').write_text(text)\n"
 AREA = "return '<p>a page<form><textarea name=\"b\"{}>{}</textarea></form>'"
 WITH_FILE = "context, request, file: Upload"
@@ -834,14 +837,15 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a generator that a template asks for": Mistake(
         f"{ASKED}notes = (note for note in context.values() if note.title == title)\n"
-        "return render('asked.html', notes=notes, others=())",
+        "return render('asked.html', notes=notes, others=(), found=1)",
         f"{ASKED}notes = [note for note in context.values() if note.title == title]\n"
-        "return render('asked.html', notes=notes, others=iter(notes))",
+        "return render('asked.html', notes=notes, others=reversed(notes), found=context.filter(title))\n"
+        "return render('not-there.html', notes=map(len, notes))",
         "notes is true, whatever is in it, and can be read once: asked.html asks by if",
     ),
     "a result that a template asks for": Mistake(
-        f"{ASKED}return render('asked.html', notes=request.sql.scalars(select(Task)), others=())",
-        f"{ASKED}return render('asked.html', notes=request.sql.scalars(select(Task)).all(), others=())",
+        f"{ASKED}return render('asked.html', notes=request.sql.scalars(select(Task)), others=(), found=0)",
+        f"{ASKED}return render('asked.html', notes=request.sql.scalars(select(Task)).all(), others=(), found=0)",
         "notes is true, whatever is in it, and can be read once",
     ),
 }

@@ -10,6 +10,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any
@@ -172,28 +173,38 @@ def shown_lazily(function: Any, nodes: list[Any], lazy: Iterable[str]) -> Iterat
         called = {name: ast.unparse(getattr(one, "func", one)) for name, one in given.items()}
         names = [name for name, one in given.items() if is_read_once(one) or called[name] in lazy]
         file = getattr(call.args[0], "value", None) if names and call.args else None
-        if isinstance(file, str):
-            environment = resolve("pipeline.publishing.jinja:environment")(function.__module__)
-            template = environment.parse(environment.loader.get_source(environment, file)[0])
-            tests = [one.test for one in template.find_all(resolve("jinja2.nodes:If"))]
-            asked = {getattr(getattr(test, "node", test), "name", "") for test in tests}  # a "not" has a node
-            for name in asked.intersection(names):
-                yield call.lineno, NOTICES["always true"].format(name=name, file=file)
+        for name in asked_in(function.__module__, file).intersection(names) if isinstance(file, str) else ():
+            yield call.lineno, NOTICES["always true"].format(name=name, file=file)
+
+
+def asked_in(module: str, file: str) -> set[str]:
+    """Return the names of which a template for a module asks by ``if`` whether they are true."""
+    environment = resolve("pipeline.publishing.jinja:environment")(module)
+    jinja: Any = resolve("jinja2:nodes")
+    with suppress(resolve("jinja2:TemplateError")):  # of a page that was not shown
+        template = environment.parse(environment.loader.get_source(environment, file)[0])
+        tests = [one.test for one in template.find_all(jinja.If)]
+        bare = [test.node if isinstance(test, jinja.Not) else test for test in tests]
+        return {test.name for test in bare if isinstance(test, jinja.Name)}
+    return set()
 
 
 def is_read_once(made: ast.AST) -> bool:
-    """Return whether an expression makes what can be read once, such as a generator."""
-    return isinstance(made, ast.GeneratorExp) or name_of(getattr(made, "func", made)) in READ_ONCE
+    """Return whether an expression makes what can be read once, such as a generator or a result of SQL."""
+    function = getattr(made, "func", made)
+    name, is_name = name_of(function), isinstance(function, ast.Name)
+    return isinstance(made, ast.GeneratorExp) or (name in READ_ONCE and is_name == hasattr(builtins, name))
 
 
 def is_half(node: ast.AST) -> bool:
     """Return whether a line of a block sets an attribute, and each exception of a line behind it is swallowed."""
     match node:
-        case ast.Try(body, handlers, _, final) if final or any(map(is_swallowing, handlers)):
+        case ast.Try(body, handlers, _, final):
             parts = [inner for part in body[:-1] for inner in ast.walk(part)]
             stores = [one for one in parts if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)]
             is_set = any(name_of(one.value) not in ("request", "response") for one in stores)
-            return is_set and (not final or any(isinstance(one, ast.Return) for one in final))
+            returns = any(isinstance(one, ast.Return) for one in final)
+            return is_set and (returns or any(map(is_swallowing, handlers)))
     return False
 
 
