@@ -92,9 +92,10 @@ def tell_notices(request: Any, response: Response, error: Exception | None = Non
     for here in _listening:
         here.wanted = False
     try:
-        is_error = response.status_int >= 400 if error is None else getattr(error, "status_int", 500) >= 400
-        has_stored = request.outcome == "committed" and not request.__dict__.get("commit_on_error")
-        told = [NOTICES["committed before an error"]] if is_error and has_stored else []
+        is_error = response.status_line[0] >= "4" if error is None else getattr(error, "status_int", 500) >= 400
+        told: list[str] = []
+        if is_error and request.outcome == "committed" and not request.__dict__.get("commit_on_error"):
+            told.append(NOTICES["committed before an error"])
         if error is None:
             told += [*islice(notices_of(request, response), MOST)] or [*stored_nothing(request, response)]
         for notice in told:

@@ -151,9 +151,10 @@ def begin_with(request: Any) -> None:
 
 def kept_of_visitor(request: Any) -> Iterator[str]:
     """Yield the variables in which the name of this visitor is left for the next one."""
-    before, who = _before.pop(request, None), request.principal
-    variables = variables_of(request.pipeline, request.views) if before and who else []
-    for (name, code, _), was, (key, value) in zip(variables, before or (), newest_of(variables), strict=False):
+    if not (who := request.principal) or not (before := _before.pop(request, None)):
+        return
+    variables = variables_of(request.pipeline, request.views)
+    for (name, code, _), was, (key, value) in zip(variables, before, newest_of(variables), strict=False):
         is_shared = key in (None, request.path_info_safe, *code.co_consts, *code.co_names)
         is_new = was[0] != key or was[1] is not value
         if is_shared and is_new and isinstance(value, str) and who in WORDS.split(value):
