@@ -21,6 +21,7 @@ from pipeline.elements.zodb import close_all, zodb
 from pipeline.publisher import publisher
 
 PAGES: dict[str, str] = {}
+LAST = ""
 BACK: ContextVar[str] = ContextVar("back", default="")
 FORM = "application/x-www-form-urlencoded"
 
@@ -165,6 +166,13 @@ def page(context: Any, request: Any) -> str:
     return PAGES["/page"]
 
 
+@view(context=Thing, name="last")
+def last(context: Any, request: Any) -> str:
+    global LAST
+    LAST = request.principal
+    return f"<p>{LAST}"
+
+
 @view(context=Thing, name="own-page")
 def own_page(context: Any, request: Any) -> str:
     PAGES[request.principal] = f"<p>Hello {request.principal}"
@@ -232,6 +240,7 @@ def notices(
         ("GET /back", keeps_a_variable, "keeps what belongs to this visitor"),
         ("GET /back", keeps_an_attribute, "keeps what belongs to this visitor"),
         ("GET /stays", calls_once, "test_notices_of_elements.BACK keeps what belongs to this visitor"),
+        ("GET /last", calls_once, "test_notices_of_elements.LAST keeps what belongs to this visitor"),
         ("GET /page", calls_once, "test_notices_of_elements.PAGES keeps what belongs to this visitor"),
         ("POST /commits", calls_once, "the changes of this request were stored before the error"),
         ("POST /commits-and-says-so", calls_once, "the changes of this request were stored before the error"),

@@ -12,9 +12,10 @@ import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from dis import get_instructions
 from functools import lru_cache, partial
 from itertools import islice
-from types import FunctionType, ModuleType, NoneType
+from types import FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -127,12 +128,15 @@ def variables_of(pipeline: Any, views: Views | None) -> list[tuple[str, Any, Cal
             found[f"{variable} of {name}"] = code, partial(getattr, cell, "cell_contents")
     for function in {*handlers, *(inspect.unwrap(view.function) for *_, view in views or ())}:
         code, known = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-        for name in code.co_names if code is not None and is_of_the_site(code.co_filename) else ():
+        if code is None or not is_of_the_site(code.co_filename):
+            continue
+        assigned = {one.argval for one in get_instructions(code) if one.opname == "STORE_GLOBAL"}
+        for name in code.co_names:
             one = known.get(name, ...)
             # An element sets a ContextVar for each request, and a view only for those that call it.
             if type(one) is ContextVar and function not in handlers:
                 found[f"{function.__module__}.{name}"] = code, partial(one.get, None)
-            elif type(one) in (*MAPPINGS, str, NoneType):
+            elif type(one) in MAPPINGS or name in assigned:
                 found[f"{function.__module__}.{name}"] = code, partial(known.get, name)
     return [(name, *both) for name, both in found.items()]
 
