@@ -53,7 +53,7 @@ from persistent import Persistent
 from persistent.list import PersistentList
 from persistent.mapping import PersistentMapping
 from pydantic import BaseModel
-from pipeline import redirect, view
+from pipeline import redirect, render, view
 from pipeline.auth.passwords import hash_password
 from pipeline.forms.upload import Upload
 from sqlalchemy import delete, select, update
@@ -83,6 +83,17 @@ class Note(Persistent):
     def __init__(self, title):
         self.__parent__, self.__name__, self.title = None, title, title
 
+class Box(PersistentMapping):
+    __name__ = "box"
+
+class Card(Note):
+    color = size = None
+    def __getstate__(self):
+        return {name: value for name, value in Note.__getstate__(self).items() if name not in ("color", "size")}
+    def __setstate__(self, state):
+        Note.__setstate__(self, state)
+        self.size = len(self.title)
+
 class User(Persistent):
     def __init__(self, password, since=MADE):
         self.__parent__ = self.__name__ = None
@@ -98,6 +109,8 @@ class Cached(Persistent):
 
 class Site(PersistentMapping):
     __parent__ = __name__ = None
+    def filter(self, word):
+        return [note for note in self.values() if word in note.title]
     def __init__(self):
         PersistentMapping.__init__(self)
         self.title, self.content, self.count, self.done = "a title", b"", 0, True
@@ -174,6 +187,12 @@ TASK = "task = request.sql.get(Task, 1)\n"
 NOTE = "context['{}'] = note = Note(title)\nnote.__parent__ = context"
 FILLED = "db = sqlite3.connect(TMP / 'x.db')\ndb.execute('create table if not exists t (a)')\n"
 FILLED += "db.execute('insert into t values (?)', (title,))\n"
+ADDED = "context[title] = note = Note(title)\nnote.__parent__ = context"
+PLACES = "note, box = context.setdefault(title, Note(title)), context.setdefault('box', Box())\n"
+PLACES += "if note.__parent__ is None:\n    note.__parent__ = box.__parent__ = context\n"
+ASKED = "text = '{% if not notes %}<p>nothing{% endif %}{% for note in others %}<p>{{ note }}{% endfor %}'\n"
+ASKED += "text += '{% if others is iterable %}<p>others{% endif %}{% if found %}<p>found{% endif %}'\n"
+ASKED += "(TMP / 'asked.html').write_text(text)\n"
 AREA = "return '<p>a page<form><textarea name=\"b\"{}>{}</textarea></form>'"
 WITH_FILE = "context, request, file: Upload"
 NO_FIELD = "context, request"
@@ -783,6 +802,51 @@ MISTAKES: dict[str, Mistake] = {
         "changes.model_dump() has the defaults of the fields that were not sent",
         "context, request, changes: Change",
         (("PATCH", "/n", b'{"title": "new"}', "application/json"),),
+    ),
+    "an item that is replaced": Mistake(
+        ADDED,
+        f"if title in context:\n    return '<p>taken'\n{ADDED}",
+        "the new item 'new' of Site has replaced another one, which is lost",
+        asked=(POST, POST),
+    ),
+    "an object in two places": Mistake(
+        f"{PLACES}else:\n    note.__parent__ = box\n    box[title] = note",
+        f"{PLACES}else:\n    note.__parent__ = box\n    box[title] = context.pop(title)",
+        "an object of Note has another __parent__ now, and the one before still has it under 'new'",
+        asked=(POST, POST),
+    ),
+    "an attribute that __getstate__ leaves out": Mistake(
+        "context['new'] = card = Card(title)\ncard.__parent__, card.color = context, 'blue'",
+        "context['new'] = card = Card(title)\ncard.__parent__, card.size, card._kept = context, len(title), 'blue'",
+        "Card is left out by __getstate__, and is gone when the object is loaded again",
+    ),
+    "half of a change": Mistake(
+        "try:\n    context.title = title\n    context.count = int(title)\nexcept Exception:\n    return '<p>Sorry'",
+        "try:\n    context.count = int(title)\nexcept Exception:\n    context.title = title\n    return '<p>Sorry'",
+        "every exception is swallowed here: what was changed before it is stored all the same",
+    ),
+    "a return in finally": Mistake(
+        "try:\n    context.title = title\n    context.count = int(title)\nfinally:\n    return '<p>saved'",
+        "try:\n    context.title = title\n    context.count = len(title)\nfinally:\n    logging.debug('done')",
+        "every exception is swallowed here",
+    ),
+    "a method in small letters": Mistake(
+        "if request.method == 'Post':\n    context.title = title",
+        "if request.method == 'POST':\n    context.title = title",
+        "request.method == 'Post' compares with a method that there is not",
+    ),
+    "a generator that a template asks for": Mistake(
+        f"{ASKED}notes = (note for note in context.values() if note.title == title)\n"
+        "return render('asked.html', notes=notes, others=(), found=1)",
+        f"{ASKED}notes = [note for note in context.values() if note.title == title]\n"
+        "return render('asked.html', notes=notes, others=reversed(notes), found=context.filter(title))\n"
+        "return render('not-there.html', notes=map(len, notes))",
+        "notes is true, whatever is in it, and can be read once: asked.html asks by if",
+    ),
+    "a result that a template asks for": Mistake(
+        f"{ASKED}return render('asked.html', notes=request.sql.scalars(select(Task)), others=(), found=0)",
+        f"{ASKED}return render('asked.html', notes=request.sql.scalars(select(Task)).all(), others=(), found=0)",
+        "notes is true, whatever is in it, and can be read once",
     ),
 }
 """One more, a relative path of ``sql``, is told by ``pipeline check``, in ``tests/tools/test_mistakes.py``."""

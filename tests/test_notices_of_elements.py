@@ -20,6 +20,8 @@ from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.publisher import publisher
 
+PAGES: dict[str, str] = {}
+LAST = ""
 BACK: ContextVar[str] = ContextVar("back", default="")
 FORM = "application/x-www-form-urlencoded"
 
@@ -114,6 +116,15 @@ def keeps_a_variable(next: Any) -> Any:
 
 
 @element
+def keeps_an_attribute(next: Any) -> Any:
+    def keeps_an_attribute(request: Any, response: Any) -> None:
+        vars(keeps_an_attribute)["last"] = request.principal
+        next(request, response)
+
+    return keeps_an_attribute
+
+
+@element
 def counts(next: Any) -> Any:
     by_name: dict[str, Any] = {}
     total = 0
@@ -141,6 +152,31 @@ def back(context: Any, request: Any) -> str:
         return f"<p>{BACK.get()}"
     finally:
         BACK.reset(token)
+
+
+@view(context=Thing, name="stays")
+def stays(context: Any, request: Any) -> str:
+    BACK.set(request.principal)
+    return "<p>a page"
+
+
+@view(context=Thing, name="page")
+def page(context: Any, request: Any) -> str:
+    PAGES["/page"] = f"<p>Hello {request.principal}"
+    return PAGES["/page"]
+
+
+@view(context=Thing, name="last")
+def last(context: Any, request: Any) -> str:
+    global LAST
+    LAST = request.principal
+    return f"<p>{LAST}"
+
+
+@view(context=Thing, name="own-page")
+def own_page(context: Any, request: Any) -> str:
+    PAGES[request.principal] = f"<p>Hello {request.principal}"
+    return PAGES[request.principal]
 
 
 @view(context=Thing, name="commits", methods=("POST",))
@@ -202,6 +238,10 @@ def notices(
         ("POST /count", calls_twice, "this element calls next(request, response) twice"),
         ("GET /back", keeps_a_name, "keeps what belongs to this visitor"),
         ("GET /back", keeps_a_variable, "keeps what belongs to this visitor"),
+        ("GET /back", keeps_an_attribute, "keeps what belongs to this visitor"),
+        ("GET /stays", calls_once, "test_notices_of_elements.BACK keeps what belongs to this visitor"),
+        ("GET /last", calls_once, "test_notices_of_elements.LAST keeps what belongs to this visitor"),
+        ("GET /page", calls_once, "test_notices_of_elements.PAGES keeps what belongs to this visitor"),
         ("POST /commits", calls_once, "the changes of this request were stored before the error"),
         ("POST /commits-and-says-so", calls_once, "the changes of this request were stored before the error"),
     ],
@@ -219,6 +259,7 @@ def test_a_mistake_is_told(path: str, part: Callable[[], Any], told: str, caplog
         ("POST /count", calls_once),
         ("POST /count", counts),
         ("GET /back", counts),
+        ("GET /own-page", counts),
         ("POST /means-it", answers),
         ("POST /refuses", counts),
     ],

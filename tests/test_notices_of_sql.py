@@ -109,6 +109,11 @@ def deletes_a_book(request: Any) -> None:
     request.sql.execute(delete(Book).where(Book.id == 3))
 
 
+def updates_or_adds(request: Any) -> None:
+    if not request.sql.execute(update(Book).where(Book.id == 999).values(title="x")).rowcount:
+        request.sql.add(Book(id=999, title="x", facts={}, told={}))
+
+
 def at(hours: int) -> Any:
     """A time that is stored, of a clock that many hours ahead."""
     when = datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=hours)))
@@ -173,6 +178,11 @@ LOST: dict[str, tuple[Any, str]] = {
         f"UPDATE without where() in {__file__}, line ",
     ),
     "DELETE for all rows": (lambda r: r.sql.execute(delete(Page)), "If all are meant, say .where(true())"),
+    "UPDATE of a row that is gone": (
+        lambda r: r.sql.execute(update(Book).where(Book.id == 999).values(title="x")),
+        f"UPDATE in {__file__}, line ",
+    ),
+    "DELETE of a row that is gone": (lambda r: r.sql.execute(delete(Page).where(Page.id == 999)), "has met no row"),
     "a default that is made once": (lambda r: r.sql.add(Visit()), "the default of visits.at is the time of"),
 }
 STORED: dict[str, Any] = {
@@ -184,6 +194,9 @@ STORED: dict[str, Any] = {
     "UPDATE of a row": lambda r: r.sql.execute(update(Book).where(Book.id == 3).values(title="x")),
     "UPDATE of all rows that is meant": lambda r: r.sql.execute(update(Book).where(true()).values(title="x")),
     "DELETE of no row": lambda r: r.sql.execute(delete(Visit)),
+    "DELETE of what is old": lambda r: r.sql.execute(delete(Book).where(Book.id > 999)),
+    "DELETE of what is of a row": lambda r: r.sql.execute(delete(Page).where(Page.book_id == 999)),
+    "UPDATE of a row that may be gone": updates_or_adds,
     "a row is deleted with its children": delete_a_book_and_its_pages,
     "values that fit": vote(1, "a word"),
     "a foreign key": lambda r: r.sql.add(Page(book_id=3)),

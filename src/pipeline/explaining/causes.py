@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
 
-from pipeline.explaining.candidates import Look
 from pipeline.explaining.changes import BODY, COOKIE, GONE
 from pipeline.explaining.recording import Part, Record, path_of
 from pipeline.explaining.remedies import REMEDIES, remedy_of
 from pipeline.explaining.unscanned import unscanned
-from pipeline.explaining.walking import Walk
+from pipeline.explaining.walking import Look, Walk
 from pipeline.forms.converters import FieldError
 from pipeline.http.error_pages import text_of
 from pipeline.http.forwarding import READER, form_of_path
@@ -59,6 +58,8 @@ class Way(NamedTuple):
     walk: Walk | None = None
     look: Look | None = None
     late_headers: Sequence[str] = ()
+    now: bool = False
+    """True if it was walked again later, on the data of then."""
 
     def lines(self) -> Iterator[tuple[str, list[str]]]:
         """Yield the way from the root to the view: a title, and its lines."""
@@ -128,10 +129,7 @@ def of_answer(visit: Part, look: Look | None, status: int) -> Cause:
         place, what = place_of(look.chosen.function), f"the view {_name(look.chosen)} answered {status}"
         is_empty = status == 200 and visit.response.get("body") == "0 bytes"
         return Cause.of("empty page", place, what=what) if is_empty else Cause(place, what)
-    where, who = visit.step.where, visit.name
-    if visit.step.element is None:
-        where, who = f"{where} ({place_of(visit.step.factory)})", f"the foreign middleware {who}"
-    return Cause(where, f"{who} answered {status} itself")
+    return Cause(visit.spot, f"{visit.title} answered {status} itself")
 
 
 def of_late(late: Late, end: Part, look: Look | None) -> Cause:
@@ -145,22 +143,18 @@ def swallowed(path: Sequence[Part]) -> Iterator[Cause]:
     """Yield the foreign middleware that has made an answer of an exception."""
     for outer, inner in pairwise(path):
         if outer.step.element is None and outer.error is None and inner.error is not None:
-            where = f"{outer.step.where} ({place_of(outer.step.factory)})"
             status, error = outer.response.get("status", ""), type(inner.error).__name__
-            yield Cause.of("swallowed", where, name=outer.name, error=error, status=status)
+            yield Cause.of("swallowed", outer.spot, name=outer.title, error=error, status=status)
 
 
 def dropped(path: Sequence[Part]) -> Iterator[Cause]:
     """Yield the headers of the request that an element has taken away."""
     for visit in path:
         gone = [name for name, value in visit.inward.items() if value == GONE and name.startswith("HTTP_")]
+        form, distrusts = "the form that it uses (X-Forwarded, Forwarded or X-Vhm)", visit.step.facts.distrusts
         if gone:
-            headers = ", ".join(map(header_name, gone))
-            remedy = ""
-            if visit.step.facts.distrusts is not None:
-                form = "the form that it uses (X-Forwarded, Forwarded or X-Vhm)"
-                remedy = trust(visit, form, ", in that section.")
-            yield Cause(visit.step.where, f"{visit.name} dropped {headers}", remedy)
+            remedy = trust(visit, form, ", in that section.") if distrusts is not None else ""
+            yield Cause(visit.step.where, f"{visit.name} dropped {', '.join(map(header_name, gone))}", remedy)
 
 
 def hidden(walk: Walk | None) -> Iterator[Cause]:
@@ -235,11 +229,9 @@ class Failure(NamedTuple):
 
     def cause(self, said: str, remedy: str = "") -> Cause:
         """Return the cause as far as the exception itself tells it."""
-        actor, where = self.visit.name, self.here
+        actor, where = self.visit.title, self.here
         if self.view is not None:
             actor, where = f"the view {_name(self.view)}", place_of(self.view.function)
-        elif self.visit.step.element is None:
-            actor = f"the foreign middleware {actor}"
         return Cause(line_of_the_site(self.error) or where, f"{actor} raised {said}", remedy)
 
 
@@ -253,19 +245,16 @@ def of_error(failure: Failure) -> Cause:
 
 def of_field(failure: Failure) -> Cause | None:
     """Return the cause if a field of a form has a bad value."""
-    view = failure.chosen
+    view, error, sent = failure.chosen, failure.error, failure.visit.request
     if view is None:
-        name, _, words = failure.error.field.partition(":")
-        cause = Cause.of("field", failure.here, who=failure.visit.name, error=failure.error, name=name, words=words)
+        name, _, words = error.field.partition(":")
+        cause = Cause.of("field", failure.here, who=failure.visit.name, error=error, name=name, words=words)
         return cause if words else cause._replace(remedy="")
-    what = f"the view {_name(view)} refused the form. {failure.error}"
-    sent = failure.visit.request.get("CONTENT_TYPE") or "(none)"
-    if failure.error.value is None:
-        remedy = "Send the field, or give the parameter a default."
-        if failure.visit.request.get("REQUEST_METHOD") not in ("GET", "HEAD"):
-            remedy += f" A form has a Content-Type that says so; that of this request is {sent}."
-        return Cause(place_of(view.function), what, remedy)
-    return Cause(place_of(view.function), what, "Send such a value, or change the parameter: list takes several.")
+    kind = "a field that is missing" if error.value is None else "a field of another type"
+    if error.value is None and sent.get("REQUEST_METHOD") not in ("GET", "HEAD"):
+        kind = "a field that is missing in a form"
+    named = {"name": _name(view), "error": error, "sent": sent.get("CONTENT_TYPE") or "(none)"}
+    return Cause.of(kind, place_of(view.function), **named)
 
 
 def of_refusal(failure: Failure) -> Cause:
@@ -322,13 +311,13 @@ def of_proxy(failure: Failure) -> Cause | None:
     if form is None:
         return None
     reader = next((visit for visit in failure.way.parts if visit.step.facts.distrusts is not None), None)
-    why = f"the path has {form}, which a proxy writes for {READER}, and"
     if reader is None:
-        remedy = f"Put {READER} into the pipeline, outside of traverse. {trust(failure.visit, form, '.')}"
-        return Cause(failure.here, f"{why} the pipeline has no {READER}", remedy)
+        remedy = trust(failure.visit, form, ".")
+        return Cause.of("no reader", failure.here, form=form, reader=READER, remedy=remedy)
     peer = failure.visit.request.get("REMOTE_ADDR", "the proxy")
     remedy = trust(failure.visit, form, ", in that section.")
-    return Cause(reader.step.where, f"{why} {reader.name} does not read it from {peer}", remedy)
+    named = {"form": form, "reader": READER, "name": reader.name, "peer": peer, "remedy": remedy}
+    return Cause.of("no trust", reader.step.where, **named)
 
 
 def of_missing_view(failure: Failure) -> Cause | None:

@@ -31,11 +31,6 @@ def kept_environ(environ: Mapping[str, Any]) -> dict[str, str]:
     return {name: told_variable(name, value) for name, value in environ.items() if name not in INTERNAL}
 
 
-def bytes_read(request: Any) -> int:
-    """Return the number of bytes of the body that were read, as far as the pipeline's own reader knows."""
-    return getattr(dict.get(request.environ, "wsgi.input"), "given", 0) if request.announces_body else 0
-
-
 class State(NamedTuple):
     """The environ and the attributes of a request at one moment."""
 
@@ -43,13 +38,14 @@ class State(NamedTuple):
     added: Mapping[str, Any]
     """The attributes that elements have added, and those of the core that tell a reader something."""
     read: int
-    """Bytes of the body that were read."""
+    """Bytes of the body that were read, as far as the pipeline's own reader knows."""
 
 
 def state_of(request: Any) -> State:
     """Return the state of a request."""
     told_fields = {name: getattr(request, name) for name in TOLD}
-    return State(unnoted(request.environ).copy(), request.__dict__ | told_fields, bytes_read(request))
+    read = getattr(dict.get(request.environ, "wsgi.input"), "given", 0) if request.announces_body else 0
+    return State(unnoted(request.environ).copy(), request.__dict__ | told_fields, read)
 
 
 def told_state(request: Any) -> dict[str, str]:
@@ -73,19 +69,12 @@ def same(one: Any, other: Any) -> bool:
         return False
 
 
-def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> dict[str, str]:
-    """Return what is different in an environ."""
-    changed = {
-        name: told_variable(name, value)
-        for name, value in environ.items()
-        if before.get(name) is not value and name not in INTERNAL
-    }
-    return changed | dict.fromkeys(before.keys() - environ.keys() - INTERNAL, GONE)
-
-
 def changed_request(before: State, now: State) -> dict[str, str]:
     """Return what is different on a request."""
-    changed = {} if same(before.environ, now.environ) else changed_variables(before.environ, now.environ)
+    changed: dict[str, str] = {}
+    if not same(before.environ, now.environ):
+        new = {name: value for name, value in now.environ.items() if before.environ.get(name) is not value}
+        changed |= kept_environ(new) | dict.fromkeys(before.environ.keys() - now.environ.keys() - INTERNAL, GONE)
     for name, value in now.added.items():
         if before.added.get(name, GONE) is not value and name not in UNTOLD and name[0] != "_":
             changed[f"request.{name}"] = value_of(name, value)

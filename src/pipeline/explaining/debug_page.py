@@ -24,12 +24,11 @@ from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.between import InPython, Step
 from pipeline.composition import Element
-from pipeline.explaining.candidates import look_up
 from pipeline.explaining.causes import Cause, Late, Way, causes
 from pipeline.explaining.changes import told_state
 from pipeline.explaining.recording import Part
 from pipeline.explaining.remedies import remedy_of
-from pipeline.explaining.walking import Walk, walk_again
+from pipeline.explaining.walking import Walk, look_up, walk_again
 from pipeline.foreign import foreign
 from pipeline.http.error_pages import Problem, text_of
 from pipeline.http.tracebacks import chain_of, traceback_of

@@ -20,6 +20,8 @@ MOST_OBJECTS = 200
 OF_EVERYBODY = frozenset(("HTTP_HOST", "HTTP_AUTHORIZATION", *CONDITIONS))
 """Headers that ``Vary`` need not name: a cache knows the host, keeps no answer to a request with credentials, and
 judges the conditions of a request itself."""
+PLAIN = (bool, int, float, str, bytes)
+"""The types of attributes of a request that are told."""
 
 
 class Read(NamedTuple):
@@ -86,7 +88,9 @@ class Making:
         self.requests = request.__class__
         self.reads: Reads | None = None
         self.loaded: set[bytes] = set()
-        self.attributes = [f"{name} = {told_variable(name, short(value))}" for name, value in attributes(request)]
+        plain = {name: value for name, value in request.__dict__.items() if isinstance(value, PLAIN)}
+        told = {name: told_variable(name, short(value)) for name, value in plain.items() if name[:1] != "_"}
+        self.attributes = [f"{name} = {text}" for name, text in told.items() if name != "closers_before"]
         self.noting = self.outer if isinstance(self.outer, Noting) else Noting(self.outer)
         try:
             connection: Any = getattr(request, "zodb", None)
@@ -126,13 +130,6 @@ class Making:
             ["the whole environ" if key == ALL else key for key in keys if not key.startswith("HTTP_")],
             self.attributes,
         )
-
-
-def attributes(request: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what outer elements have put on a request, if it is plain."""
-    for name, value in request.__dict__.items():
-        if name[:1] != "_" and name != "closers_before" and isinstance(value, (bool, int, float, str, bytes)):
-            yield name, value
 
 
 def told(obj: Persistent, was_loaded: bool) -> Read:

@@ -19,18 +19,30 @@ from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
 
+from persistent import Persistent
+
 from pipeline.database.stored import comparable
-from pipeline.explaining.notices_of_elements import begin_with, of_elements
 from pipeline.explaining.notices_of_pages import form_of, of_answer
 from pipeline.explaining.notices_of_processes import (
+    begin_with,
     changed,
+    handlers_of,
     kept_objects,
+    kept_of_visitor,
     plain_passwords,
     state_of,
     stored_as_sent,
 )
 from pipeline.explaining.remedies import NOTICES
-from pipeline.explaining.slips import classes_of, fields_of, nodes_of, seems_to_store, slips_of
+from pipeline.explaining.slips import (
+    asks_first,
+    classes_of,
+    fields_of,
+    nodes_of,
+    seems_to_store,
+    slips_of,
+    slips_of_handler,
+)
 from pipeline.names import is_name
 from pipeline.options import resolve
 from pipeline.publishing.steps import has_item
@@ -80,11 +92,12 @@ def tell_notices(request: Any, response: Response, error: Exception | None = Non
     for here in _listening:
         here.wanted = False
     try:
-        if error is not None:
-            is_error = getattr(error, "status_int", 500) >= 400
-            told = [NOTICES["committed before an error"]] if is_error and has_committed(request) else []
-        else:
-            told = [*islice(notices_of(request, response), MOST)] or [*stored_nothing(request, response)]
+        is_error = response.status_line[0] >= "4" if error is None else getattr(error, "status_int", 500) >= 400
+        told: list[str] = []
+        if is_error and request.outcome == "committed" and not request.__dict__.get("commit_on_error"):
+            told.append(NOTICES["committed before an error"])
+        if error is None:
+            told += [*islice(notices_of(request, response), MOST)] or [*stored_nothing(request, response)]
         for notice in told:
             log.warning("%s %s: %s", request.method, request.path_info_safe, notice)
             if request.debug:
@@ -93,16 +106,11 @@ def tell_notices(request: Any, response: Response, error: Exception | None = Non
         log.exception("%s: the notices could not be found out", request.path_info_safe)
 
 
-def has_committed(request: Any) -> bool:
-    """Return whether changes are stored that an error would drop: the view has committed."""
-    return request.outcome == "committed" and not request.__dict__.get("commit_on_error")
-
-
 def notices_of(request: Any, response: Response) -> Iterator[str]:
     """Yield the notices of a request, each in one line."""
-    if response.status_line[0] >= "4" and has_committed(request):
-        yield NOTICES["committed before an error"]
-    yield from of_elements(request)
+    for handler, is_inside in handlers_of(request.pipeline):
+        yield from slips_of_handler(handler, is_inside and request.outcome == "committed")
+    yield from kept_of_visitor(request)
     yield from misspelt("request", request)
     yield from misspelt("response", response)
     view = view_of(request)
@@ -150,8 +158,7 @@ def of_objects(request: Any, response: Response, called: bool) -> Iterator[str]:
     connections = connections_of(request)
     if request.method not in SAFE_METHODS:
         for connection in connections:
-            yield from unsaved(connection)
-            yield from misnamed(request, connection) if request.outcome == "committed" else ()
+            yield from of_stored(request, connection)
         is_odd = response.status >= "400" and response.status_int not in SAY_SO
         if connections and is_odd and request.tm_in_use.undone and not sessions_of(request):
             yield NOTICES["dropped by a status"].format(status=response.status)
@@ -248,41 +255,42 @@ def misspelt(what: str, one: Any) -> Iterator[str]:
             yield f"{what}.{name} was set, and nothing reads it. Did you mean {what}.{near[0]}?"
 
 
-def last_used(connection: Any) -> Iterator[tuple[bytes, Any]]:
-    """Yield the objects of a connection that are compared, each with its id: the last used first."""
-    yield from reversed(connection._cache.lru_items()[-MOST_OBJECTS:])
-
-
-def unsaved(connection: Any) -> Iterator[str]:
-    """Yield the objects that were changed in place, so that the database was not told."""
-    for oid, obj in last_used(connection):
-        kind, values = type(obj), getattr(obj, "__dict__", ())
-        cached = {name for name in values if isinstance(getattr(kind, name, None), cached_property)}
-        names: list[str] = []
-        if obj._p_changed is False and obj._p_jar is connection:
-            stored = connection.db().storage.loadSerial(oid, obj._p_serial)
-            names += differing(connection._reader.getState(stored), obj.__getstate__())
+def of_stored(request: Any, connection: Any) -> Iterator[str]:
+    """Yield what the objects of a connection have and the database does not, and what this request has stored and
+    most likely did not mean. The last used come first."""
+    storage, reader = connection.db().storage, connection._reader
+    last = storage.lastTransaction() if request.outcome == "committed" else None
+    for oid, obj in reversed(connection._cache.lru_items()[-MOST_OBJECTS:]):
+        kind, values = type(obj), getattr(obj, "__dict__", {})
         place = f"of {kind.__module__}.{kind.__qualname__}"
+        cached = {name for name in values if isinstance(getattr(kind, name, None), cached_property)}
         for name in sorted(cached):
             yield f"{name} {place} is a cached_property: its old value stays, and is stored. Use property"
+        if obj._p_changed is not False or obj._p_jar is not connection:
+            continue
+        record = storage.loadSerial(oid, obj._p_serial)
+        names = differing(reader.getState(record), obj.__getstate__())
         if lost := ", ".join(name for name in names if name not in cached):
             yield NOTICES["changed in place"].format(lost=f"{lost} {place}")
-
-
-def misnamed(request: Any, connection: Any) -> Iterator[str]:
-    """Yield what this request has stored under a name that is most likely wrong, and plain passwords."""
-    storage = connection.db().storage
-    last = storage.lastTransaction()
-    for oid, obj in last_used(connection):
         if obj._p_serial == last:
-            kind, values = type(obj), getattr(obj, "__dict__", {})
-            sent = stored_as_sent(form_of(request), storage.loadSerial(oid, last))
-            yield from plain_passwords(kind.__qualname__, {**sent, **values})
             before = storage.loadBefore(oid, last)
-            state: Any = connection._reader.getState(before[0]) if before and values else None
-            texts = [name for name in state if isinstance(name, str)] if isinstance(state, dict) else []
-            yield from unlike(kind, values, {name: state[name] for name in texts})
-            yield from misplaced(request, obj)
+            old = loaded(reader, before[0]) if before else None
+            sent = stored_as_sent(form_of(request), record)
+            yield from plain_passwords(kind.__qualname__, {**sent, **values})
+            yield from unlike(kind, values, getattr(old, "__dict__", {}))
+            yield from misplaced(request, obj, old)
+            if kind.__getstate__ is not Persistent.__getstate__ and values:
+                again = vars(loaded(reader, record))
+                for name in (name for name in values if name[0] != "_" and name not in cached):
+                    if not is_same(values[name], again.get(name, getattr(kind, name, ...))):
+                        yield NOTICES["left out by __getstate__"].format(name=name, place=place)
+
+
+def loaded(reader: Any, record: bytes) -> Any:
+    """Return an object as another process loads it from a record."""
+    obj = reader.getGhost(record)
+    obj.__setstate__(reader.getState(record))
+    return obj
 
 
 def unlike(kind: type, values: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
@@ -301,15 +309,33 @@ def unlike(kind: type, values: Mapping[str, Any], before: Mapping[str, Any]) -> 
             yield NOTICES["a name that nothing reads"].format(name=name, near=near, kind=kind.__qualname__)
 
 
-def misplaced(request: Any, obj: Any) -> Iterator[str]:
-    """Yield the name of an object that leads nowhere, or under which its parent does not have it."""
+def misplaced(request: Any, obj: Any, old: Any) -> Iterator[str]:
+    """Yield the name of an object that leads nowhere, or under which its parent does not have it, and the objects
+    that it has replaced.
+
+    old  the object as it was stored before, or None
+    """
     parent: Any = getattr(obj, "__parent__", None)
     name, kind = getattr(obj, "__name__", None), type(obj).__qualname__
+    before = getattr(old, "__parent__", parent)
     if isinstance(name, str) and parent is not None and ("/" in name or not is_name(name)):
         yield NOTICES["a name without an address"].format(kind=kind, name=name)
     elif name and hasattr(parent, "items") and not has_item(request, parent, name):
         for place in [key for key, one in islice(parent.items(), MOST_OBJECTS) if one is obj][:1]:
             yield NOTICES["another name than its own"].format(kind=kind, name=name, place=place)
+    if before is not parent and is_mapping(before) and before.get(getattr(old, "__name__", None)) is obj:
+        yield NOTICES["in two places"].format(kind=kind, name=name)
+    view = view_of(request) if is_mapping(old) and request.method == "POST" else None
+    if view and not asks_first(view.function):
+        changed = [(name, one) for name, one in islice(old.items(), MOST_OBJECTS) if obj.get(name, one) is not one]
+        for name, one in changed:
+            if getattr(one, "__parent__", None) is obj and getattr(one, "__name__", None) == name:
+                yield NOTICES["replaced"].format(kind=kind, name=name)
+
+
+def is_mapping(obj: Any) -> bool:
+    """Return whether the class of an object says that it has items; an attribute may be called so, too."""
+    return all(callable(getattr(type(obj), name, None)) for name in ("get", "items"))
 
 
 def differing(before: Any, now: Any) -> Iterator[str]:

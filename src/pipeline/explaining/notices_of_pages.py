@@ -60,20 +60,19 @@ def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
         if rule and not re.fullmatch(rule["pattern"], value):
             yield NOTICES["a header that is not valid"].format(name=name, value=value[:200], **rule)
     yield from of_rules("query", request.environ.get("QUERY_STRING", ""))
-    for cookie in response.headers.getall("Set-Cookie") if "set-cookie" in headers else ():
+    for cookie in response.headers.getall("Set-Cookie"):
         if len(cookie) > 4096:
             yield NOTICES["a cookie that is too large"].format(name=cookie.partition("=")[0])
         domain, host = DOMAIN.search(cookie), request.host.partition(":")[0]
         if domain and not f".{host}".endswith(f".{domain[1]}"):
             yield NOTICES["a cookie of another domain"].format(domain=domain[1], host=host)
-    location = "location" in headers
-    if response.status_line[0] == "3" and response.status_line[:3] != "304" and not location:
+    if response.status_line[0] == "3" and response.status_line[:3] != "304" and "location" not in headers:
         yield f"{response.status_line} without a Location: a browser shows an empty page. Return redirect(address)"
-    elif response.status_line is OK and location:
+    elif response.status_line is OK and "location" in headers:
         yield "a browser ignores Location beside 200 OK. Return redirect(address)"
     if response.status_line is not OK or request.method == "HEAD":
         return
-    if response.blocks == () and not location and "content-length" not in headers:
+    if response.blocks == () and headers.keys().isdisjoint(("location", "content-length")):
         yield NOTICES["nothing is returned"]
     kind = headers.get("content-type", "").partition(";")[0]
     if isinstance(response.blocks, list) and kind in ("text/html", "text/plain", "application/json"):

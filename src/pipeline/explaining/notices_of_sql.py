@@ -11,7 +11,9 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from datetime import date, datetime
 from difflib import get_close_matches
+from operator import eq
 from traceback import walk_stack
+from types import CodeType
 from typing import Any
 
 from sqlalchemy import JSON, DateTime, Engine, Integer, Numeric, PickleType, event, inspect, select
@@ -78,8 +80,13 @@ def note_statement(connection: Any, cursor: Any, statement: str, parameters: Any
         read: Any = getattr(context.compiled, "statement", None)
         if getattr(read, "_offset_clause", None) is not None and not read._order_by_clauses:
             note(info, "OFFSET without an order")
-        if getattr(read, "_where_criteria", None) == () and not read.is_select and cursor.rowcount > 1:
-            note(info, "a statement for all rows", verb=statement.split()[0], count=cursor.rowcount)
+        if (context.isupdate or context.isdelete) and read is not None:
+            verb, count = statement.split()[0], cursor.rowcount
+            asks = any("rowcount" in code.co_names for code, _ in site_frames())
+            if not read._where_criteria and count > 1:
+                note(info, "a statement for all rows", verb=verb, count=count)
+            elif count == 0 and names_a_row(read) and not asks:
+                info[DROPPED] = TEXTS["no row"].format(verb=verb, place=place())
 
 
 def note(info: Any, name: str, **words: Any) -> None:
@@ -94,10 +101,21 @@ def note_rollback(session: Any) -> None:
         session.info[DROPPED] = TEXTS["dropped by a rollback"].format(place=place())
 
 
+def names_a_row(statement: Any) -> bool:
+    """Return whether the criteria of a statement name one row by its primary key."""
+    named = {one.left for one in statement._where_criteria if getattr(one, "operator", None) is eq}
+    return named.issuperset(statement.table.primary_key)
+
+
+def site_frames() -> Iterator[tuple[CodeType, int]]:
+    """Yield the code of the site that is being executed, each with its line; the innermost first."""
+    frames = ((frame.f_code, line) for frame, line in walk_stack(sys._getframe(1)))
+    return (one for one in frames if is_of_the_site(one[0].co_filename))
+
+
 def place() -> str:
     """Return " in FILE, line N" of the line of the site that is being executed, or ""."""
-    lines = ((frame.f_code.co_filename, line) for frame, line in walk_stack(sys._getframe(1)))
-    return next((f" in {file}, line {line}" for file, line in lines if is_of_the_site(file)), "")
+    return next((f" in {code.co_filename}, line {line}" for code, line in site_frames()), "")
 
 
 def keep(session: Any, obj: Any) -> None:

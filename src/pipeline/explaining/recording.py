@@ -1,5 +1,6 @@
 """The record of a request: the parts that it passed, with the time and the changes of each.
 
+The inspector makes one of each request. A command has a ``Recorder``, for one request that is noted completely.
 ``between`` links a watcher in outside of each part. A watcher notes what is different since the part outside of it,
 as text, so that a record keeps no object of the request. Everything is noted within limits.
 """
@@ -7,6 +8,7 @@ as text, so that a record keeps no object of the request. Everything is noted wi
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -18,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
 
-from pipeline.explaining.candidates import Look, look_up
 from pipeline.explaining.changes import (
     BODY,
     NO_ANSWER,
@@ -32,10 +33,10 @@ from pipeline.explaining.changes import (
     state_of,
     told_state,
 )
-from pipeline.explaining.walking import FIELDS, Walk, walk_again
+from pipeline.explaining.walking import FIELDS, Look, Walk, look_up, walk_again
 from pipeline.http.error_pages import text_of
 from pipeline.interfaces import Handler
-from pipeline.options import on_demand
+from pipeline.options import on_demand, resolve
 from pipeline.paste import Step
 from pipeline.telling.secrets import LONGEST, masked_text
 from pipeline.telling.words import place_of
@@ -114,6 +115,17 @@ class Part:
     def name(self) -> str:
         """The name of the element, the app or the middleware."""
         return str(self.step)
+
+    @property
+    def title(self) -> str:
+        """Its name, and that it is foreign, if it is."""
+        return self.name if self.step.element is not None else f"the foreign middleware {self.name}"
+
+    @property
+    def spot(self) -> str:
+        """Its place in the ini; of foreign middleware also that of its code."""
+        is_ours = self.step.element is not None
+        return self.step.where if is_ours else f"{self.step.where} ({place_of(self.step.factory)})"
 
     @property
     def place(self) -> str:
@@ -218,11 +230,6 @@ class Record:
         """The status of the answer as a number; 0 if there is no answer."""
         return int(self.status[:3] or 0)
 
-    @property
-    def is_open(self) -> bool:
-        """True if the body is still being sent."""
-        return not self.closed
-
     def entered(self, request: Any) -> dict[str, str]:
         """Return what is different on the request since the last part was entered."""
         before = self.state
@@ -297,12 +304,11 @@ class Record:
         part.error = error
         self.has_failed = True
         self.left = NO_ANSWER
-        if not self.complete and not is_worth_a_look(request, error):
-            return
-        try:
-            look_again(part, request)
-        except Exception:  # what cannot be told must not change the answer
-            logging.getLogger("pipeline").debug("the inspector could not look again", exc_info=True)
+        if self.complete or is_worth_a_look(request, error):
+            try:
+                look_again(part, request)
+            except Exception:  # what cannot be told must not change the answer
+                logging.getLogger("pipeline").debug("the inspector could not look again", exc_info=True)
 
     def note(self, kind: str, text: str, seconds: float = 0.0) -> None:
         """Note a statement, an object or a line of the log, within the limits, until the request is closed."""
@@ -341,10 +347,6 @@ class Record:
             self.again.fields = {**self.again.fields, "traversal_hooks": tuple(plain)}
         del self.state, self.left, self.response
 
-    def lose(self, headers: Sequence[str]) -> None:
-        """Note the headers that were set when the body had begun to be sent."""
-        self.late_headers = headers
-
     def environ_at(self, part: Part) -> dict[str, str]:
         """Return the environ as a part found it, as text."""
         state = self.environ
@@ -353,6 +355,94 @@ class Record:
             if one is part:
                 break
         return {name: value for name, value in state.items() if name != BODY and name[:8] != "request."}
+
+
+class Recorder:
+    """Makes the record of one request, and counts what it does in databases."""
+
+    def __init__(self, user: str | None = None, commit: bool = False) -> None:
+        self.user = user
+        self.commit = commit
+        self.record: Record | None = None
+        """None until a part of a pipeline sees the request."""
+        self.loads = self.stores = 0
+        self.changed = 0
+        """Objects that were changed when a transaction ended."""
+        self.statements: list[str] = []
+        self._connections: list[Any] = []
+
+    @property
+    def attempts(self) -> int:
+        """The number of attempts at the request."""
+        return self.record.attempts if self.record is not None else 1
+
+    def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
+        """Call the handler of a step, and have ``Record.watch`` note what it does."""
+        if self.record is None:
+            self._identify(request, outermost=True)
+            self.record = Record(request, complete=True)
+        record = self.record
+        outer = record.part
+        element = outer.step.element if outer is not None else None
+        if element is not None and "principal" in element.contract.provides:
+            self._identify(request)
+        if record.zope_walk is None and getattr(request, "zope_walk", False) is None:  # the outermost that has it
+            request.zope_walk = record.zope_walk = Walk()
+        try:
+            record.watch(step, step.facts.walks, handler, request, response)
+        finally:
+            if outer is None:
+                record.kept = request.__dict__.get("kept", "")
+                watch_stream(response, record)
+
+    def _identify(self, request: Any, outermost: bool = False) -> None:
+        if self.user is not None:
+            request.principal = self.user
+            if not outermost:
+                request.environ["REMOTE_USER"] = self.user.encode().decode("latin-1")
+
+    # What a transaction manager asks of a synchronizer.
+
+    def newTransaction(self, transaction: Any) -> None:
+        """Have a transaction that can only be aborted, unless it is to be committed."""
+        if not self.commit:
+            transaction.doom()
+
+    def beforeCompletion(self, transaction: Any) -> None:
+        """Count the objects that were changed."""
+        for connection in self._connections:
+            self.changed += len(getattr(connection, "_registered_objects", ()))
+
+    def afterCompletion(self, transaction: Any) -> None:
+        """Do nothing."""
+
+    def opened(self, request: Any, value: Any) -> None:
+        """Watch a database that the request has opened."""
+        manager = request.tm_in_use if request.tm_in_use is not None else value
+        if not hasattr(manager, "registerSynch") or manager in self._connections:
+            return
+        pooled = getattr(request, "zodb_pooled", None)
+        if pooled is not None and pooled.connection not in self._connections:
+            self._connections.append(pooled.connection)
+            pooled.connection.getTransferCounts(True)
+            request.on_close(lambda: self._count(pooled.connection))
+        if getattr(request, "_watched_by", None) is not manager:
+            request._watched_by = manager
+            manager.registerSynch(self)
+            request.on_close(lambda: manager.unregisterSynch(self))
+
+    def _count(self, connection: Any) -> None:
+        loads, stores = connection.getTransferCounts(True)
+        self.loads += loads
+        self.stores += stores
+        self._connections.remove(connection)
+
+    def listen_to_sql(self) -> None:
+        """Note each statement that SQLAlchemy executes from now on."""
+        if "sqlalchemy" in sys.modules:
+            engine = resolve("sqlalchemy.engine:Engine")
+            listen: Callable[..., None] = resolve("sqlalchemy.event:listen")
+            listen(engine, "before_cursor_execute", lambda *arguments: self.statements.append(arguments[2]))
 
 
 def path_of(record: Record) -> list[Part]:
@@ -388,13 +478,13 @@ def look_again(part: Part | None, request: Any) -> None:
         part.walk = walk_again(request, part.fields, element.options)
 
 
-def watch_stream(response: Any, lose: Callable[[list[str]], None]) -> None:
-    """Have a streamed body watched: the headers that are set behind its first block are told to ``lose``."""
+def watch_stream(response: Any, record: Record) -> None:
+    """Have a streamed body watched, for the headers that are set behind its first block."""
     if type(response.app_iter) is GeneratorType:
-        response.app_iter = _watched(response.app_iter, response, lose)
+        response.app_iter = _watched(response.app_iter, response, record)
 
 
-def _watched(body: Any, response: Any, lose: Callable[[list[str]], None]) -> Iterator[bytes]:
+def _watched(body: Any, response: Any, record: Record) -> Iterator[bytes]:
     sent: list[tuple[str, str]] | None = None
     try:
         for block in body:
@@ -404,7 +494,7 @@ def _watched(body: Any, response: Any, lose: Callable[[list[str]], None]) -> Ite
     finally:
         body.close()
         late = [pair for pair in response.headerlist if sent is not None and pair not in sent]
-        lose([header_key(*pair) for pair in late])
+        record.late_headers = [header_key(*pair) for pair in late]
 
 
 def is_worth_a_look(request: Any, error: BaseException) -> bool:

@@ -10,6 +10,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any
@@ -18,8 +19,13 @@ import webob
 
 from pipeline.between import parsed
 from pipeline.explaining.remedies import NOTICES, RULES
+from pipeline.options import resolve
 from pipeline.telling.words import is_of_the_site
 
+FOR_ALL = ("", "Exception", "BaseException")
+"""The words behind ``except`` that stand for each exception."""
+ENDINGS = ("abort", "doom", "judge", "rollback", "status", "status_code", "status_int")
+"""Names in a handler of exceptions that drop the changes, or say that they are dropped."""
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
 TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
 READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
@@ -27,7 +33,6 @@ WORD = re.compile(r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|CACHED|EMPTY|RAC
 """The words in patterns that stand for names, which differ by view and request."""
 HEADERS = {*RULES["header"], *(name.replace("_", "-") for name in (*dir(webob.Request), *dir(webob.Response)))}
 """The names of headers that have a meaning: WebOb has an attribute for nearly each of them."""
-COLUMNS = re.compile(r"(?!.*distinct)(?:\w+\.)?select\((?:[^(),]|\([^()]*\))+, ")
 HARMLESS = re.compile(r"request\.(?:absolute_url|flash|sql)\b")
 """Pattern of the methods of a request that do nothing outside of the database."""
 MAYBE = (ast.BoolOp, ast.For, ast.If, ast.IfExp, ast.Raise, ast.Try, ast.While, ast.With, ast.comprehension)
@@ -64,6 +69,9 @@ def slips_of(source: Any, kind: type, method: str, outcome: str = "", seen: Seen
             found += slips_of_rule(rule, nodes, names, text_of)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
+    if not isinstance(source, type):
+        found += [*shown_lazily(source, nodes, names["LAZY"])]
+        found += [(node.lineno, NOTICES["swallowed"]) for node in nodes if outcome == "committed" and is_half(node)]
     return tuple(f"{inspect.getsourcefile(source)}, line {line}: {slip}" for line, slip in sorted({*found}))
 
 
@@ -115,6 +123,14 @@ def seems_to_store(function: Callable[..., Any], fields: tuple[str, ...]) -> boo
     )
 
 
+@lru_cache(maxsize=1_000)
+def asks_first(function: Any) -> bool:
+    """Return whether a view asks what a container has, or takes something out of it, or cannot be read."""
+    nodes = nodes_of(inspect.unwrap(function))
+    asks = (ast.Delete, ast.In, ast.NotIn)
+    return not nodes or any(isinstance(node, asks) or name_of(node) in ("get", *CHANGES) for node in nodes)
+
+
 def names_in(tree: ast.Module, function: Any, kind: type, seen: Seen = ()) -> dict[str, Iterable[str]]:
     """Return the names that the words in capitals of a pattern stand for, of the source of a view."""
     begin = tree.body[0]
@@ -143,6 +159,53 @@ def names_in(tree: ast.Module, function: Any, kind: type, seen: Seen = ()) -> di
 def is_lazy(function: Any) -> bool:
     """Return whether a call of a function does nothing by itself: it makes a generator or a coroutine."""
     return inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function)
+
+
+def shown_lazily(function: Any, nodes: list[Any], lazy: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield what a view gives to a template that asks by ``if`` whether there is something in it, and that is true
+    whatever it has, such as a generator: line and slip.
+
+    lazy  the functions that make a generator
+    """
+    made = {ast.unparse(one.targets[0]): one.value for one in nodes if isinstance(one, ast.Assign)}
+    for call in (one for one in nodes if isinstance(one, ast.Call) and name_of(one.func) == "render"):
+        given = {one.arg: made.get(ast.unparse(one.value), one.value) for one in call.keywords}
+        called = {name: ast.unparse(getattr(one, "func", one)) for name, one in given.items()}
+        names = [name for name, one in given.items() if is_read_once(one) or called[name] in lazy]
+        file = getattr(call.args[0], "value", None) if names and call.args else None
+        for name in asked_in(function.__module__, file).intersection(names) if isinstance(file, str) else ():
+            yield call.lineno, NOTICES["always true"].format(name=name, file=file)
+
+
+def asked_in(module: str, file: str) -> set[str]:
+    """Return the names of which a template for a module asks by ``if`` whether they are true."""
+    environment = resolve("pipeline.publishing.jinja:environment")(module)
+    jinja: Any = resolve("jinja2:nodes")
+    with suppress(resolve("jinja2:TemplateError")):  # of a page that was not shown
+        template = environment.parse(environment.loader.get_source(environment, file)[0])
+        tests = [one.test for one in template.find_all(jinja.If)]
+        bare = [test.node if isinstance(test, jinja.Not) else test for test in tests]
+        return {test.name for test in bare if isinstance(test, jinja.Name)}
+    return set()
+
+
+def is_read_once(made: ast.AST) -> bool:
+    """Return whether an expression makes what can be read once, such as a generator or a result of SQL."""
+    function = getattr(made, "func", made)
+    name, is_name = name_of(function), isinstance(function, ast.Name)
+    return isinstance(made, ast.GeneratorExp) or (name in READ_ONCE and is_name == hasattr(builtins, name))
+
+
+def is_half(node: ast.AST) -> bool:
+    """Return whether a line of a block sets an attribute, and each exception of a line behind it is swallowed."""
+    match node:
+        case ast.Try(body, handlers, _, final):
+            parts = [inner for part in body[:-1] for inner in ast.walk(part)]
+            stores = [one for one in parts if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)]
+            is_set = any(name_of(one.value) not in ("request", "response") for one in stores)
+            returns = any(isinstance(one, ast.Return) for one in final)
+            return is_set and (returns or any(map(is_swallowing, handlers)))
+    return False
 
 
 def slips_of_rule(
@@ -179,8 +242,6 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             target.end_col_offset == value.col_offset - 2 and operand.col_offset > value.col_offset + 1
         ):
             yield f"{ast.unparse(target)} is set to {ast.unparse(value)}: the sign stands behind =. Write it before"
-        case ast.Call(ast.Attribute(_, "scalars" | "scalar"), [read, *_]) if COLUMNS.match(ast.unparse(read)):
-            yield f"{ast.unparse(read)} has several columns, and scalars() drops all but the first. Use execute()"
         case ast.Expr(ast.Compare() | ast.Attribute()):
             yield f"{ast.unparse(node)} has no effect. Assign by =, assign the result, or call the method by ()"
         case (
@@ -198,10 +259,38 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             if any(name in changed_in(inner) for part in body for inner in ast.walk(part)) and not leaves(node):
                 yield f"{name} is changed while the loop walks it: a BTree leaves out keys. Walk list({name})"
         case ast.Try(body, handlers) if any(changes(inner) for part in body for inner in ast.walk(part)):
-            for handler in handlers:
-                is_for_all = handler.type is None or ast.unparse(handler.type) in ("Exception", "BaseException")
-                if is_for_all and all(isinstance(one, (ast.Pass, ast.Continue)) for one in handler.body):
+            for one in filter(is_swallowing, handlers):
+                if all(isinstance(part, (ast.Pass, ast.Continue)) for part in one.body):
                     yield NOTICES["swallowed"]
+
+
+@lru_cache(maxsize=100)
+def slips_of_handler(handler: Any, is_stored: bool) -> tuple[str, ...]:
+    """Return the slips in the handler of an element of the site, each with its line.
+
+    is_stored  whether what it does decides of changes that are stored
+    """
+    found = []
+    for node in nodes_of(handler):
+        if is_stored and isinstance(node, ast.Try) and any(map(calls_next, node.body)):
+            found += [(node.lineno, "each error is swallowed")] if any(map(is_swallowing, node.handlers)) else []
+        for block in (getattr(node, "body", ()), getattr(node, "orelse", ())):
+            calls = [one for one in block if calls_next(one)] if isinstance(block, list) else []
+            found += [(one.lineno, "next twice") for one in calls[1:2]]
+    return tuple(f"{inspect.getsourcefile(handler)}, line {line}: {NOTICES[name]}" for line, name in found)
+
+
+def calls_next(statement: ast.AST) -> bool:
+    """Return whether a statement is ``next(request, response)``."""
+    call = getattr(statement, "value", None)
+    return isinstance(call, ast.Call) and getattr(call.func, "id", "") == "next" and len(call.args) == 2
+
+
+def is_swallowing(handler: ast.ExceptHandler) -> bool:
+    """Return whether a handler of exceptions answers all of them, and as if nothing had failed."""
+    nodes = [node for part in handler.body for node in ast.walk(part)]
+    ends = any(isinstance(node, ast.Raise) or name_of(node) in ENDINGS for node in nodes)
+    return not ends and (ast.unparse(handler.type) if handler.type else "") in FOR_ALL
 
 
 def filled_in(node: ast.AST) -> ast.AST | None:
@@ -234,9 +323,8 @@ def read_twice(block: list[ast.stmt]) -> Iterator[tuple[int, str]]:
         ended -= {ast.unparse(one.value) for one in nodes if isinstance(one, ast.Attribute) and one.attr == "seek"}
         if isinstance(statement, ast.Assign):
             made, assigned = statement.value, {*map(ast.unparse, statement.targets)}
-            is_once = isinstance(made, ast.GeneratorExp) or name_of(getattr(made, "func", made)) in READ_ONCE
             ended -= assigned
-            once = once | assigned if is_once else once - assigned
+            once = once | assigned if is_read_once(made) else once - assigned
 
 
 def uses_in(node: ast.AST) -> Iterator[tuple[str, bool]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,43 +36,27 @@ DECORATED = "another decorator beside @view returns a function of another name: 
 def unscanned(views: Iterable[Views], directory: Path) -> list[Unscanned]:
     """Return the views below a directory, and in the packages of the views that are registered, that no publisher
     has registered."""
-    registered = set()
-    packages = set()
-    for one in views:
-        for _, _, _, view in one:
-            code = getattr(view.function, "__code__", None)
-            file = code.co_filename if code is not None else None
-            registered.add((view.function.__module__, view.function.__qualname__))
-            packages.add(view.function.__module__.partition(".")[0])
-            if file is not None:
-                registered.add((str(_resolved(file)), view.function.__qualname__))
-    found = []
-    for file in _files(directory, packages - {"pipeline", "__main__"}):
-        for one_view in _views_in(file, file.stat().st_mtime_ns):
-            places = [place for place, name in registered if name == one_view.function]
-            is_lost = not any(place == str(file) or place.rpartition(".")[2] == file.stem for place in places)
-            if is_lost or (one_view.why and one_view.why != DECORATED):
-                found.append(one_view)
-    return found
+    functions = [view.function for one in views for *_, view in one]
+    packages = {function.__module__.partition(".")[0] for function in functions}
+    # A package may be installed, and its source stand beside the ini: the name of the file counts, not its place.
+    files = {one: getattr(sys.modules.get(one.__module__), "__file__", None) or "" for one in functions}
+    registered = {(Path(file).stem, one.__qualname__) for one, file in files.items()}
+    return [
+        one
+        for file in _files(directory, packages - {"pipeline", "__main__"})
+        for one in _views_in(file, file.stat().st_mtime_ns)
+        if (file.stem, one.function) not in registered or one.why not in ("", DECORATED)
+    ]
 
 
 def _files(directory: Path, packages: Iterable[str]) -> list[Path]:
     """Return the modules beside an ini, one package below it, and in the packages that were named."""
     files = [*directory.glob("*.py"), *directory.glob("*/*.py")]
     for package in packages:
-        try:
-            spec = find_spec(package)
-        except (ImportError, ValueError):
-            continue
-        for place in (spec.submodule_search_locations or ()) if spec else ():
+        for place in getattr(sys.modules.get(package), "__path__", ()):
             files += Path(place).rglob("*.py")
-    own = {_resolved(str(file)) for file in files if not file.name.startswith(("test_", "conftest"))}
+    own = {file.resolve() for file in files if not file.name.startswith(("test_", "conftest"))}
     return sorted(own)[:MOST_FILES]
-
-
-@lru_cache(maxsize=MOST_FILES)
-def _resolved(file: str) -> Path:
-    return Path(file).resolve()
 
 
 @lru_cache(maxsize=MOST_FILES)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
 
 from webob.exc import HTTPException
 
-from pipeline.explaining.candidates import Look, look_up
-from pipeline.explaining.causes import Cause, causes, lost_headers, of_zope, readers, set_twice, way_of
+from pipeline.explaining.causes import Cause, Way, causes, lost_headers, of_zope, readers, set_twice, way_of
 from pipeline.explaining.recording import Record, path_of
-from pipeline.explaining.walking import Walk, walk_again
+from pipeline.explaining.walking import Look, look_up, walk_again
 from pipeline.http.error_pages import text_of
 from pipeline.http.tracebacks import traceback_of
 from pipeline.telling.secrets import HEADERS, masked_text
@@ -20,26 +19,24 @@ from pipeline.telling.secrets import HEADERS, masked_text
 log = logging.getLogger("pipeline")
 
 
-def explain_zope(record: Record, status: int, location: str = "") -> None:
-    """Note why a Zope site has answered so. It answers most errors itself; other elements may have failed, too."""
+def explain(record: Record, error: BaseException | None, status: int, location: str = "") -> None:
+    """Note why a request failed, while the error is there. A Zope site answers most errors itself, and says why."""
     walk = record.zope_walk
-    if walk is None or not walk.decides(bool(record.error)):
-        return
-    cause = of_zope(walk, status, location)
-    record.causes = [Cause(*map(masked_text, cause))]
-    if status >= 400 and not record.error:
-        record.error = record.causes[0].why
-
-
-def explain(record: Record, error: BaseException, status: int) -> None:
-    """Note why a request failed, while the error is there."""
-    record.error = f"{type(error).__name__}: {masked_text(text_of(error))}"
-    if not isinstance(error, HTTPException):
-        record.traceback = masked_text(traceback_of(error))
+    found: Iterable[Cause] = ()
+    if error is not None:
+        record.error = f"{type(error).__name__}: {masked_text(text_of(error))}"
+        if not isinstance(error, HTTPException):
+            record.traceback = masked_text(traceback_of(error))
     try:
-        record.causes = [Cause(*map(masked_text, cause)) for cause in causes(way_of(record), status, Path.cwd())]
+        if walk is not None and walk.decides(error is not None):
+            found = [of_zope(walk, status, location)]
+        elif error is not None:
+            found = causes(way_of(record), status, Path.cwd())
+        record.causes = [Cause(*map(masked_text, cause)) for cause in found]
     except Exception:  # what cannot be told must not change the answer
         log.debug("the inspector could not tell why", exc_info=True)
+    if status >= 400 and not record.error and record.causes:
+        record.error = record.causes[0].why
 
 
 def noticed_beside(record: Record, look: Look | None) -> list[Cause]:
@@ -60,16 +57,7 @@ _DEFAULTS = {"wsgi.input": BytesIO(), "CONTENT_LENGTH": "0"}
 """A request that is walked again has no body."""
 
 
-class Walked(NamedTuple):
-    """Traversal and the look-up of the view, done again."""
-
-    walk: Walk | None
-    look: Look | None
-    now: bool
-    """True if that was done now, on the present data. False if it was done while the request was answered."""
-
-
-def walk_of(record: Record) -> Walked | None:
+def walk_of(record: Record) -> Way:
     """Return the way of a request from the root to the view.
 
     For an error it was noted. For any other request the path is walked again now, on a request of its own that is
@@ -79,7 +67,7 @@ def walk_of(record: Record) -> Walked | None:
     walk, look = way.walk, way.look
     again = record.again
     if (walk is not None and walk.steps) or again is None or again.fields is None:
-        return Walked(walk, look, False) if walk is not None or look is not None else None
+        return way
     element = again.step.element
     options = element.options if element is not None else {}
     environ = record.environ_at(again)
@@ -95,6 +83,6 @@ def walk_of(record: Record) -> Walked | None:
         if look is None and walk.error is None and request.views is not None:
             request.context, request.view_name = walk.end, walk.view_name
             look = look_up(request)
-        return Walked(walk, look, True)
+        return way._replace(walk=walk, look=look, now=True)
     finally:
         request.close()

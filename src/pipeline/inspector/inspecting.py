@@ -18,7 +18,7 @@ from pipeline.composition import Offers
 from pipeline.explaining.recording import Record, current, is_error, watch_stream
 from pipeline.inspector import pages
 from pipeline.inspector.blocked import PATH, note_report
-from pipeline.inspector.explaining import explain, explain_zope
+from pipeline.inspector.explaining import explain
 from pipeline.interfaces import Handler
 from pipeline.options import resolve
 from pipeline.paste import Step
@@ -52,20 +52,17 @@ class Inspector:
             self.next(request, response)
         except BaseException as escaped:
             record.ended = perf_counter()
-            explain(record, escaped, 0)
-            explain_zope(record, 500)
+            explain(record, escaped, 500)
             raise
         record.ended = perf_counter()
-        watch_stream(response, record.lose)
+        watch_stream(response, record)
         last = [part for part in record.parts if part.attempt == record.attempts] if record.has_failed else []
         error = next((part.error for part in reversed(last) if part.error is not None), None)
         status = int(response.status_line[:3])
         is_expected = isinstance(error, HTTPException) and not is_error(error)
         if record.zope_walk is not None and record.zope_walk.cause is not None and status < 500:
             is_expected = True  # a Zope site raises redirects and refusals as well
-        if error is not None and not is_expected:
-            explain(record, error, status)
-        explain_zope(record, status, response.headers.get("Location", ""))
+        explain(record, None if is_expected else error, status, response.headers.get("Location", ""))
 
     def show(self, request: Any, response: Any) -> None:
         """Answer a request for a page of the inspector, or one that tells it something."""
@@ -111,12 +108,7 @@ def between(step: Step, offers: Offers) -> Offers:
     """Link a watcher in outside of a part, and one around what opens its database."""
     LINKED.append(step)
     opened = {name: _opening(f"request.{name}", opener) for name, opener in openers(step, offers).items()}
-    return Offers(watcher(step, offers.handler), **{**offers.attributes, **opened})
-
-
-def watcher(step: Step, next: Handler) -> Handler:
-    """Return a handler that calls the handler of a part, and has the inspector's record note what the part does."""
-    walks = step.facts.walks
+    walks, next = step.facts.walks, offers.handler
 
     def watched(request: Any, response: Any) -> None:
         record = request.__dict__.get("inspected")
@@ -125,7 +117,7 @@ def watcher(step: Step, next: Handler) -> Handler:
         else:
             record.watch(step, walks, next, request, response)
 
-    return watched
+    return Offers(watched, **{**offers.attributes, **opened})
 
 
 def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -10,7 +10,8 @@ from urllib.parse import parse_qsl, urlencode
 from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 
 from pipeline.database import pools
-from pipeline.explaining.recording import Record, path_of
+from pipeline.explaining.causes import way_of
+from pipeline.explaining.recording import Record
 from pipeline.inspector.explaining import noticed_beside, walk_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
@@ -121,22 +122,20 @@ def told_request(record: Record, inspector: Any) -> dict[str, Any]:
     by_attempt = groupby(sorted(record.parts, key=lambda part: part.attempt), key=lambda part: part.attempt)
     attempts = [(number, list(parts)) for number, parts in by_attempt]
     try:
-        walked, failure = walk_of(record), ""
+        way, failure = walk_of(record), ""
     except Exception as error:
-        walked, failure = None, f"{type(error).__name__}: {error}"
-    look = walked.look if walked is not None else None
+        way, failure = way_of(record), f"{type(error).__name__}: {error}"
     seen = [
         (part, {header_name(name): value for name, value in part.request.items() if is_header(name)})
-        for part in path_of(record)
+        for part in way.parts
     ]
     return {
         "record": record,
-        "causes": [*record.causes, *noticed_beside(record, look)],
+        "causes": [*record.causes, *noticed_beside(record, way.look)],
         "slow": inspector.slow,
         "attempts": attempts,
-        "walked": walked,
+        "way": way,
         "walk_failure": failure,
-        "look": look,
         "seen": seen,
         "newer": inspector.find(record.number + 1),
         "older": inspector.find(record.number - 1),

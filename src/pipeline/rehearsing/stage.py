@@ -22,7 +22,7 @@ from unittest import mock
 from pipeline.database import forks
 from pipeline.database.instead import read_only_if_locked
 from pipeline.explaining.causes import Cause, Late, causes, way_of
-from pipeline.explaining.recorder import Recorder
+from pipeline.explaining.recording import Recorder
 from pipeline.interfaces import Handler
 from pipeline.loading.building import build
 from pipeline.loading.command_line import host_of, plan_of, split_name

@@ -20,7 +20,7 @@ WATCHERS = {
     f"{OUR_CODE}{file}.py"
     for file in (
         *("elements/timing", "elements/inspector", "measuring/measures", "measuring/spans"),
-        *("explaining/recorder", "explaining/recording", "inspector/inspecting"),
+        *("explaining/recording", "inspector/inspecting"),
     )
 }
 """Files whose frames say nothing about an error."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from pipeline.database.instead import read_only_if_locked
 from pipeline.explaining.causes import Cause, Late, Way, causes, way_of
 from pipeline.explaining.changes import BODY
-from pipeline.explaining.recorder import Recorder
-from pipeline.explaining.recording import Part, Record
+from pipeline.explaining.recording import Part, Recorder
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import build
 from pipeline.loading.command_line import options_of, parser_of, split_name
@@ -128,6 +127,7 @@ def as_dict(explained: Explained) -> dict[str, Any]:
     """Return what is to be said of a request, for JSON."""
     recorder = explained.recorder
     record, walk, look = recorder.record, explained.way.walk, explained.way.look
+    made_of = record.made_of if record is not None else None
     return {
         "status": explained.line,
         "headers": explained.headers,
@@ -149,22 +149,18 @@ def as_dict(explained: Explained) -> dict[str, Any]:
         "traversal": [
             {**taken._asdict(), "obj": short(taken.obj)} for taken in (walk.steps if walk is not None else ())
         ],
-        "view": None
-        if look is None
-        else {
-            "context": look.context,
-            "name": look.name,
-            "method": look.method,
+        "view": look
+        and {
+            **{name: getattr(look, name) for name in ("context", "name", "method")},
             "candidates": [candidate.as_dict() for candidate in look.candidates],
         },
         "attempts": recorder.attempts,
         "objects": {"loaded": recorder.loads, "changed": recorder.changed, "stored": recorder.stores},
-        "made_of": None
-        if record is None or record.made_of is None
-        else {
-            **record.made_of._asdict(),
-            "objects": [one._asdict() for one in record.made_of.objects],
-            "vary_lacks": record.vary_lacks,
+        "made_of": made_of
+        and {
+            **made_of._asdict(),
+            "objects": [one._asdict() for one in made_of.objects],
+            "vary_lacks": record.vary_lacks if record is not None else [],
         },
         "kept": record.kept if record is not None else "",
         "statements": recorder.statements,
@@ -174,7 +170,6 @@ def as_dict(explained: Explained) -> dict[str, Any]:
 
 def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
     """Print what is to be said of a request; or a line for each element, and what the databases were asked."""
-    recorder = explained.recorder
     parts = explained.way.parts
     broken = ", then broken off" if explained.escaped is not None else ""
     took = f"{explained.seconds * 1000:.1f} ms"
@@ -191,36 +186,23 @@ def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
         width = max(len(part.name) for part in parts)
         for part in parts:
             put_part(part, width, long)
-    if long:
-        for title, lines in explained.way.lines():
-            print(f"\n{bold(title)}")
-            print("\n".join(lines))
-    put_made_of(recorder.record, long)
-    put_database(recorder, commit, long)
-    if recorder.attempts > 1:
-        print(f"\n{bold('Attempts')}: {recorder.attempts}")
-    if log := [line for line in explained.log if long or not line.startswith(("INFO ", "DEBUG "))]:
-        print(f"\n{bold('Log')}")
-        for line in log:
-            print(textwrap.indent(line, "  "))
+    for title, lines in sections(explained, commit, long):
+        print(f"\n{title}", *lines, sep="\n")
 
 
-def put_made_of(record: Record | None, long: bool) -> None:
-    """Print what the page is made of; or only what is wrong with it, and how it was kept."""
-    if record is None:
-        return
-    lines = list(record.made_of.lines()) if long and record.made_of is not None else []
-    if lacking := record.vary_lacks:
-        lines.append(f"Vary does not name {', '.join(lacking)}: a cache may send this page to other requests")
-    if record.kept:
-        lines.append(f"keep: {record.kept}")
-    if lines:
-        print(f"\n{bold('Made of')}")
-        print(textwrap.indent("\n".join(lines), "  "))
-
-
-def put_database(recorder: Recorder, commit: bool, long: bool) -> None:
-    """Print what the request did in databases."""
+def sections(explained: Explained, commit: bool, long: bool) -> Iterator[tuple[str, list[str]]]:
+    """Yield what is to be said behind the elements: a title, and its lines."""
+    recorder, record = explained.recorder, explained.recorder.record
+    for title, way in explained.way.lines() if long else ():
+        yield bold(title), way
+    made_of: list[str] = []
+    if record is not None:
+        made_of += record.made_of.lines() if long and record.made_of is not None else ()
+        if lacking := ", ".join(record.vary_lacks):
+            made_of.append(f"Vary does not name {lacking}: a cache may send this page to other requests")
+        made_of += [f"keep: {record.kept}"] if record.kept else []
+    if made_of:
+        yield bold("Made of"), [textwrap.indent(line, "  ") for line in made_of]
     database = [f"{recorder.loads} objects loaded"] if recorder.loads else []
     if recorder.changed or recorder.stores:
         database.append(f"{recorder.changed} changed, {recorder.stores} stored")
@@ -228,9 +210,12 @@ def put_database(recorder: Recorder, commit: bool, long: bool) -> None:
         database.append(f"{len(recorder.statements)} SQL statements")
     if database:
         undone = "" if commit else "; nothing is committed without --commit"
-        print(f"\n{bold('Database')}: {', '.join(database)}{undone}")
-    for statement in recorder.statements[:50] if long else ():
-        print(f"  {short(' '.join(statement.split()), 110)}")
+        statements = [f"  {short(' '.join(one.split()), 110)}" for one in recorder.statements[:50] if long]
+        yield f"{bold('Database')}: {', '.join(database)}{undone}", statements
+    if recorder.attempts > 1:
+        yield f"{bold('Attempts')}: {recorder.attempts}", []
+    if log := [line for line in explained.log if long or not line.startswith(("INFO ", "DEBUG "))]:
+        yield bold("Log"), [textwrap.indent(line, "  ") for line in log]
 
 
 def put_part(part: Part, width: int, long: bool) -> None:
