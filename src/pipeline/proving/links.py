@@ -19,6 +19,8 @@ CHANGED = "a GET changes the database"
 """The finding that attack has, too."""
 MOST = 500
 """Requests that are followed to."""
+FEW = 40
+"""Those that are followed to after a change."""
 PAGES = 30
 """Pages of one list."""
 DEAD = (404, 405, 410)
@@ -34,12 +36,14 @@ def prove_links(site: Site, requests: Sequence[Asked], report: Report, users: Se
     users  further users, who may store what the user of the site may not
     """
     with report.line("links", "the links and forms of all pages") as line:
-        afterwards: dict[Asked | None, str] = {None: ""}
-        for made in storing(site, requests, users):
-            quoted = with_values(made, lambda old: QUOTED if OURS.fullmatch(str(old)) else old)
-            afterwards |= {quoted: f", after {made} with {QUOTED!r}", made: f", after {made}"}
-        for change, after in report.within_budget(afterwards.items()):
-            for page, shown, request, run in report.within_budget(followed(site, requests, change)):
+        made = list(storing(site, requests, users))
+        quoted = [with_values(one, lambda old: QUOTED if OURS.fullmatch(str(old)) else old) for one in made]
+        afterwards: dict[tuple[Asked, ...], str] = {(): ""}
+        afterwards |= {(one,): f", after {one}" for one in made}
+        afterwards.setdefault(tuple(quoted), f", after forms with {QUOTED!r}")
+        for changes, after in report.within_budget(afterwards.items()):
+            begin = () if changes else requests
+            for page, shown, request, run in report.within_budget(followed(site, begin, changes)):
                 line.runs += 1
                 where = f"the page {page.url}, {shown.answered_by}{after}"
                 for what in failing(run):
@@ -48,7 +52,7 @@ def prove_links(site: Site, requests: Sequence[Asked], report: Report, users: Se
                     what = f"a link or a form of a page is answered {run.status}"
                     end = request.alike.rpartition("/")[2]  # pages of one view are alike in it
                     report.note(line, what, str(request), where, cause=f"{shown.answered_by} {end}")
-                elif not change and request.method == "GET" and site.has_stored:
+                elif not changes and request.method == "GET" and site.has_stored:
                     report.note(line, CHANGED, str(request), run.answered_by, cause=run.answered_by)
                 if request.is_safe and request.page and any("password" in name for name, _ in request.fields):
                     report.note(line, "S25: a form has a password in its address", str(request), page.url)
@@ -64,25 +68,26 @@ def storing(site: Site, requests: Sequence[Asked], users: Sequence[str]) -> Iter
 
 
 def followed(
-    site: Site, requests: Sequence[Asked] = (), change: Asked | None = None
+    site: Site, requests: Sequence[Asked] = (), changes: Sequence[Asked] = ()
 ) -> Iterator[tuple[Asked, Run, Asked, Run]]:
     """Yield each request that a page leads to, from the root and from the requests on: the page and its run, the
     request and its run.
 
-    change  a request that comes before them, after which links alone are followed; none if it is refused
+    changes  requests that come before them, after which a few links alone are followed
     """
-    if change and not site.afresh(change).is_acknowledged:
-        return
-    ask = site.ask if change else site.afresh
+    site.copies.reset()
+    for one in changes:
+        site.ask(one)
+    ask, most = (site.ask, FEW) if changes else (site.afresh, MOST)
     gets = [Asked("GET", "/"), *(request for request in requests if request.method == "GET")]
     first = {str(request): request for request in gets}
     pages: list[tuple[Asked, Run | None]] = [(request, None) for request in first.values()]
     seen = set(first)
     for page, answer in pages:
         shown = answer or ask(page)
-        links = [link for link in leading(site, page, shown) if link.is_safe or not change]
+        links = [link for link in leading(site, page, shown) if link.is_safe or not changes]
         for link in links:
-            if str(link) in seen or len(seen) >= MOST:
+            if str(link) in seen or len(seen) >= most:
                 continue
             seen.add(str(link))
             request, run = link, ask(link)
