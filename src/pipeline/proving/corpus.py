@@ -48,7 +48,7 @@ NO_OBJECT = "no object of its kind"
 YEAR = "2009"
 """A word for all texts of a form, which one that refuses other words may take: a number, an amount or a year."""
 OURS = re.compile(rf"(?<!\S)(prove\d*|{YEAR})(?!\S)")
-"""What the texts of a form have at first: the one, with a number if it is taken, or the other."""
+"""The words that a form has at first: the one, with a number if it is taken, or the other."""
 
 BODIES = 81
 """How many bodies are tried for a view whose fields have no types."""
