@@ -19,6 +19,7 @@ from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.proving.proof import Proof
 from pipeline.publisher import publisher
+from pipeline.staging.asked import asked, numbered
 
 POST = "@view(context=object, methods=('POST',))\n"
 LINKED = """
@@ -231,3 +232,12 @@ def test_a_page_that_is_kept_hides_no_object(tmp_path: Path, monkeypatch: pytest
     with Proof(str(tmp_path / "site.ini")).loaded() as proof:
         report = proof.faults(kinds=[]).report
         assert report.tried == report.views == 4, report.untried
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("prove", "prove3"), ("tea", "tea3"), ("prove1", "prove13"), ("2009", "2009"), ("", ""), ("a b", "a b")],
+)
+def test_a_word_gets_a_number_also_if_it_has_one_of_ours(text: str, expected: str) -> None:
+    """A site whose "prove" and "2009" are taken is asked with "prove1". The next thing needs another name."""
+    assert numbered(asked("POST", "/add", [("name", text)]), 3).fields == [("name", expected)]

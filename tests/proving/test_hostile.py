@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 import pytest
+from webob.exc import HTTPConflict
 
 from pipeline import Pipeline, redirect, view
 from pipeline.database import forks
@@ -129,12 +130,20 @@ def test_what_a_visitor_has_stored_is_found_behind_two_redirects_and_in_his_file
     assert found == ([] if is_escaped else ["POST /@@say", "POST /@@attach"])
 
 
-EDITED: dict[str, Any] = {"limit": "", "title": str, "phone": str}
-"""The limit of a text in the form below, and what is stored of its fields."""
+EDITED: dict[str, Any] = {"limit": "", "title": str, "phone": str, "taken": ""}
+"""The limit of a text in the form below, what is stored of its fields, and a title that is refused."""
 LOST: dict[str, tuple[dict[str, Any], list[str]]] = {
     "whole": ({}, []),
     "in capitals": ({"title": str.upper}, []),
     "cut": ({"title": lambda text: text[:20]}, ["the field 'title' is cut"]),
+    "without letters": (
+        {"title": lambda text: text.encode("ascii", "ignore").decode()},
+        ["the field 'title' is cut"],
+    ),
+    "cut, and the first title is taken": (
+        {"title": lambda text: text[:20], "taken": "prove"},
+        ["the field 'title' is cut"],
+    ),
     "cut where no browser sends more": ({"limit": "maxlength=20", "title": lambda text: text[:20]}, []),
     "dropped": ({"phone": lambda text: ""}, ["the field 'phone' is dropped"]),
     "of no use here": ({"title": lambda text: "", "phone": lambda text: ""}, []),
@@ -150,6 +159,8 @@ def edit_form(context: Any, request: Any) -> str:
 
 @view(context=set, methods=("POST",))
 def edit(context: Any, request: Any, title: str = "", phone: str = "") -> Any:
+    if title == EDITED["taken"] != "":
+        raise HTTPConflict
     root = request.zodb.root()
     root["title"], root["phone"] = EDITED["title"](title), EDITED["phone"](phone)
     root["saved"] = root.get("saved", 0) + 1

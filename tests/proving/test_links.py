@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
 from secrets import token_hex
 from typing import Any
+from urllib.parse import quote
 
 import pytest
-from webob.exc import HTTPNotFound
+from webob.exc import HTTPBadRequest, HTTPNotFound
 
 from pipeline import Pipeline, redirect, view
 from pipeline.database import forks
@@ -17,12 +19,16 @@ from pipeline.elements.forms import forms
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
+from pipeline.proving.links import paged
 from pipeline.proving.proof import Proof
-from pipeline.proving.report import Report
+from pipeline.proving.report import Found, Report
 from pipeline.publisher import publisher
+from pipeline.staging.asked import Asked, asked
 
 PAGE = ""
 """The page at /."""
+REGISTERED: Callable[[str], str] = quote
+"""What the page ``register`` makes of a title in an address."""
 
 
 @view(context=dict)
@@ -82,6 +88,45 @@ def save(context: Any, request: Any, title: str) -> str:
     return "saved"
 
 
+@view(context=object, name="drop", methods=("POST",))
+def drop(context: Any, request: Any) -> Any:
+    request.zodb.root()["dropped"] = True
+    return redirect("/")
+
+
+@view(context=object, name="name", methods=("POST",))
+def name(context: Any, request: Any, title: str) -> Any:
+    request.zodb.root()["title"] = title
+    return redirect("/")
+
+
+@view(context=object, name="register")
+def register(context: Any, request: Any) -> str:
+    """A page that is not told of what was dropped, and has what was named as a part of an address."""
+    title = escape(REGISTERED(request.zodb.root().get("title", "")))
+    return f'<a href="@@entry">x</a> <a href="@@titled?title={title}">x</a>'
+
+
+@view(context=object, name="entry")
+def entry(context: Any, request: Any) -> str:
+    if "dropped" in request.zodb.root():
+        raise HTTPNotFound
+    return "an entry"
+
+
+@view(context=object, name="titled")
+def titled(context: Any, request: Any, title: str = "") -> str:
+    if title != request.zodb.root().get("title", ""):
+        raise HTTPBadRequest
+    return "an entry"
+
+
+@view(context=object, name="listed")
+def listed(context: Any, request: Any, start: int = 0) -> str:
+    """A list of two pages, whose link leaves out the signs before the name of the view."""
+    return '<a href="/@@deep">two</a>' if start else '<a href="/@@front">one</a> <a href="/listed?start=1">more</a>'
+
+
 @view(context=object, name="fails")
 def fails(context: Any, request: Any) -> str:
     raise RuntimeError("a fault of the site")
@@ -126,10 +171,11 @@ def databases() -> Iterator[None]:
     forks.close_all()
 
 
-def reported(page: str, monkeypatch: pytest.MonkeyPatch) -> Report:
+def reported(page: str, monkeypatch: pytest.MonkeyPatch, corpus: Sequence[Asked] = ()) -> Report:
     monkeypatch.setitem(globals(), "PAGE", f"<!doctype html><title>A page</title>{page}")
     elements = (zodb(uri="memory://links"), errors(), transaction(), forms(), traverse(root=dict), base())
-    proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), view="GET /$", cover=0.0)
+    view = "" if corpus else "GET /$"
+    proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), view=view, cover=0.0, corpus=corpus)
     with proof.loaded():
         return proof.links().report
 
@@ -180,6 +226,48 @@ def test_dead_links_are_told_once_for_each_view_and_name(monkeypatch: pytest.Mon
     links = "".join(f'<a href="/{number}/@@edit">x</a>' for number in range(3))
     told = [(one.request, one.count) for one in reported(f'{links}<a href="/away">x</a>', monkeypatch).found]
     assert told == [("GET /0/@@edit", 3), ("GET /away", 1)]
+
+
+NAMING, DROPPING = asked("POST", "/@@name", [("title", "prove")]), asked("POST", "/@@drop")
+
+
+def dead_links(monkeypatch: pytest.MonkeyPatch, change: Asked) -> list[Found]:
+    """Return the dead links that are found. The first page that asks for the new database stores its root, too."""
+    found = reported('<a href="@@register">x</a>', monkeypatch, [change]).found
+    return [one for one in found if "a link or a form" in one.what]
+
+
+@pytest.mark.parametrize(
+    ("change", "dead", "status", "after"),
+    [(DROPPING, "/@@entry", 404, "POST /@@drop"), (NAMING, "/@@titled", 400, "forms with")],
+)
+def test_a_link_that_a_change_has_left_behind_is_found(
+    change: Asked, dead: str, status: int, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "REGISTERED", str)
+    (found,) = dead_links(monkeypatch, change)
+    assert found.request.startswith(f"GET {dead}")
+    assert found.what == f"a link or a form of a page is answered {status}"
+    assert f", after {after}" in found.where
+
+
+def test_links_that_are_quoted_lead_somewhere_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dead_links(monkeypatch, NAMING) == []
+
+
+@pytest.mark.parametrize(("name", "told"), [("password", ["S25: a form has a password in its address"]), ("q", [])])
+def test_a_form_whose_address_has_a_secret_is_found(
+    name: str, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = f'<form action="@@front"><input type="password" name="{name}"><button>x</button></form>'
+    assert [what for _, what in found(page, monkeypatch)] == told
+
+
+def test_the_pages_of_a_list_are_found_by_either_name_of_its_view() -> None:
+    elements = (zodb(uri="memory://links"), errors(), transaction(), forms(), traverse(root=dict))
+    proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), corpus=[asked("GET", "/@@listed")])
+    with proof.loaded():
+        assert [len(paged(proof, asked("GET", url))) for url in ("/@@listed", "/listed")] == [2, 2]
 
 
 def mounted(environ: dict[str, Any], start_response: Any) -> list[bytes]:

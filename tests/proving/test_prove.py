@@ -289,6 +289,7 @@ def test_json_and_junit(ini: Callable[..., str], tmp_path: Path, capsys: pytest.
 
 WRONG = [["--faults", "fire"], ["--judge", "jury"], ["--depth", "9"]]
 WRONG += [["--budget", "nan"], ["--budget", "inf"], ["--budget", "1e7"], ["--cover", "nan"]]
+WRONG += [["--view", "["]]
 
 
 @pytest.mark.parametrize("words", WRONG, ids=map(" ".join, WRONG))

@@ -91,10 +91,20 @@ def number_in(kind: Callable[[str], float], least: float, most: float, text: str
     return number
 
 
+def pattern(text: str) -> str:
+    """Return a regular expression of the command line."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
+    return text
+
+
 TYPES: dict[str, Callable[[str], Any]] = {
     "float": float,
     "int": int,
     "path": Path,
+    "pattern": pattern,
     "variable": variable,
 }
 """The types of arguments, by the names that the TOML files have for them."""

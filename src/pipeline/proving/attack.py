@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ from zope.interface import Interface
 
 from pipeline.interfaces import PUBLIC
 from pipeline.proving import values
-from pipeline.proving.corpus import names_in
+from pipeline.proving.corpus import OURS, names_in
 from pipeline.proving.links import CHANGED, landed, leading
 from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
@@ -47,6 +48,8 @@ MOST = {"GET": 6_000, "POST": 60_000}
 """Characters of a long value: those of a query have to pass the server."""
 
 ANOTHER_DAY = "2031-05-17"
+ESCAPED = re.compile(r"\\+u017e|\\+xc5\\+xbe|&#(382|x17e);|%c5%be|=c5=be|z\u030c")
+"""The letter ž as texts in JSON, bytes, HTML, addresses and mails have it, and as two."""
 OTHERS: dict[str, Sequence[Any]] = {JSON: VALUES, MULTIPART: FILES}
 """Further values, by the type of a body."""
 
@@ -170,7 +173,7 @@ def with_other_words(site: Site, request: Asked) -> Iterator[tuple[str, Asked]]:
     old = dict(request.fields)
     free = [name for name in old if not is_secret(name) and name not in request.tokens]
     letters = dict(zip(free, cycle(ascii_lowercase), strict=False))
-    new = {name: f"prove{letters[name] * 35}" for name in free if "prove" in str(old[name]).split()}
+    new = {name: f"prove{letters[name] * 34}ž" for name in free if OURS.search(str(old[name]))}
     new |= {name: ANOTHER_DAY for name in free if old[name] == EXAMPLES["date"]}
     tried = request.with_fields([*{**old, **new}.items()])
     run = site.afresh(tried)
@@ -179,12 +182,13 @@ def with_other_words(site: Site, request: Asked) -> Iterator[tuple[str, Asked]]:
     left = repr(site.copies.values())
     page = Asked("GET", request.page, user=request.user)
     shown = site.ask(page) if page.url else Run()
-    left = f"{left}{shown.body.decode('utf-8', 'replace')}".casefold()
+    left = ESCAPED.sub("ž", f"{left}{shown.body.decode('utf-8', 'replace')}".casefold())
     limited = {given.get("name") for _, given in Tags(shown.body).found if "maxlength" in given}
     form = next((dict(one.fields) for one in leading(site, page, shown) if one[:2] == request[:2]), {})
     is_edited = any(value in form.get(name, "") for name, value in new.items())
     for name, value in new.items():
-        is_old = form.get(name) == old[name] and (is_edited or old[name] not in (*EXAMPLES.values(), "prove"))
+        is_ours = old[name] in EXAMPLES.values() or OURS.fullmatch(str(old[name]))
+        is_old = form.get(name) == old[name] and (is_edited or not is_ours)
         if value not in left and value[:9] in left and name not in limited and value != ANOTHER_DAY:
             yield f"the field {name!r} is cut, and answered {run.status}: it had {len(value)} letters", tried
         elif value not in left and is_old:

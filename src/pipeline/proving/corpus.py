@@ -8,6 +8,7 @@ parameters.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain as chained
@@ -46,6 +47,8 @@ NO_OBJECT = "no object of its kind"
 
 YEAR = "2009"
 """A word for all texts of a form, which one that refuses other words may take: a number, an amount or a year."""
+OURS = re.compile(rf"(?<!\S)(prove\d*|{YEAR})(?!\S)")
+"""The words that a form has at first: the one, with a number if it is taken, or the other."""
 
 BODIES = 81
 """How many bodies are tried for a view whose fields have no types."""

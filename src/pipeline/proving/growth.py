@@ -18,7 +18,7 @@ from typing import Any
 
 from persistent import Persistent
 
-from pipeline.proving.links import over_pages, paged
+from pipeline.proving.links import over_pages, paged, storing
 from pipeline.proving.noise import PART
 from pipeline.proving.report import Report
 from pipeline.proving.rules import broken_invariants, failing
@@ -100,15 +100,6 @@ def prove_growth(
             report.note(line, KEPT, str(request))
         for request, what in for_each_row(site, requests, changing) if changing else ():
             report.note(line, what, str(request))
-
-
-def storing(site: Site, requests: Sequence[Asked], users: Sequence[str]) -> Iterator[Asked]:
-    """Yield the requests that store something, by the first user whom the site does not refuse."""
-    for request in requests:
-        for tried in (request, *(request._replace(user=user) for user in users)):
-            if not request.is_safe and site.afresh(tried).is_acknowledged and site.has_stored:
-                yield tried
-                break
 
 
 def for_others(site: Site, requests: Sequence[Asked], cold: Memory, changing: Iterable[Asked]) -> Iterator[Asked]:

@@ -6,11 +6,12 @@ A page that leads to nothing is a finding: a form whose button is a 404 was neve
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from http import HTTPStatus
 
-from pipeline.proving.corpus import forms_of
+from pipeline.proving.corpus import OURS, forms_of
 from pipeline.proving.report import Report
 from pipeline.proving.rules import failing
-from pipeline.staging.asked import Asked, links_of, of_this_site
+from pipeline.staging.asked import Asked, links_of, of_this_site, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 
@@ -18,45 +19,80 @@ CHANGED = "a GET changes the database"
 """The finding that attack has, too."""
 MOST = 500
 """Requests that are followed to."""
+FEW = 40
+"""Those that are followed to after a change."""
 PAGES = 30
 """Pages of one list."""
 DEAD = (404, 405, 410)
 """Statuses of a link or a form that leads to nothing."""
+QUOTED = "prove? &a=1#b+%41"
+"""A text that has to be quoted in an address."""
 
 
-def prove_links(site: Site, requests: Sequence[Asked], report: Report) -> None:
-    """Follow the links and forms of all pages, from the root and from the requests on."""
+def prove_links(site: Site, requests: Sequence[Asked], report: Report, users: Sequence[str] = ()) -> None:
+    """Follow the links and forms of all pages, from the root and from the requests on; and the links once more
+    after each request that stores something, also with words that have to be quoted in an address.
+
+    users  further users, who may store what the user of the site may not
+    """
     with report.line("links", "the links and forms of all pages") as line:
-        for page, shown, request, run in report.within_budget(followed(site, requests)):
-            line.runs += 1
-            where = f"the page {page.url}, {shown.answered_by}"
-            for what in failing(run):
-                report.note(line, what, str(request), where, cause=run.answered_by)
-            if run.status not in DEAD and request.method == "GET" and site.has_stored:
-                report.note(line, CHANGED, str(request), run.answered_by, cause=run.answered_by)
-            elif run.status in DEAD:
-                what = f"a link or a form of a page is answered {run.status}"
-                end = request.alike.rpartition("/")[2]  # pages of one view are alike in it
-                report.note(line, what, str(request), where, cause=f"{shown.answered_by} {end}")
+        made = list(storing(site, requests, users))
+        quoted = [with_values(one, lambda old: QUOTED if OURS.fullmatch(str(old)) else old) for one in made]
+        afterwards: dict[tuple[Asked, ...], str] = {(): ""}
+        afterwards |= {(one,): f", after {one}" for one in made}
+        afterwards.setdefault(tuple(quoted), f", after forms with {QUOTED!r}")
+        for changes, after in report.within_budget(afterwards.items()):
+            begin = () if changes else requests
+            for page, shown, request, run in report.within_budget(followed(site, begin, changes)):
+                line.runs += 1
+                where = f"the page {page.url}, {shown.answered_by}{after}"
+                for what in failing(run):
+                    report.note(line, what, str(request), where, cause=run.answered_by)
+                if run.status in DEAD or (run.status == HTTPStatus.BAD_REQUEST and not request.page):
+                    what = f"a link or a form of a page is answered {run.status}"
+                    end = request.alike.rpartition("/")[2]  # pages of one view are alike in it
+                    report.note(line, what, str(request), where, cause=f"{shown.answered_by} {end}")
+                elif not changes and request.method == "GET" and site.has_stored:
+                    report.note(line, CHANGED, str(request), run.answered_by, cause=run.answered_by)
+                if request.is_safe and request.page and any("password" in name for name, _ in request.fields):
+                    report.note(line, "S25: a form has a password in its address", str(request), page.url)
 
 
-def followed(site: Site, requests: Sequence[Asked] = ()) -> Iterator[tuple[Asked, Run, Asked, Run]]:
+def storing(site: Site, requests: Sequence[Asked], users: Sequence[str]) -> Iterator[Asked]:
+    """Yield the requests that store something, by the first user whom the site does not refuse."""
+    for request in requests:
+        for tried in (request, *(request._replace(user=user) for user in users)):
+            if not request.is_safe and site.afresh(tried).is_acknowledged and site.has_stored:
+                yield tried
+                break
+
+
+def followed(
+    site: Site, requests: Sequence[Asked] = (), changes: Sequence[Asked] = ()
+) -> Iterator[tuple[Asked, Run, Asked, Run]]:
     """Yield each request that a page leads to, from the root and from the requests on: the page and its run, the
-    request and its run."""
+    request and its run.
+
+    changes  requests that come before them, after which a few links alone are followed
+    """
+    site.copies.reset()
+    for one in changes:
+        site.ask(one)
+    ask, most = (site.ask, FEW) if changes else (site.afresh, MOST)
     gets = [Asked("GET", "/"), *(request for request in requests if request.method == "GET")]
     first = {str(request): request for request in gets}
     pages: list[tuple[Asked, Run | None]] = [(request, None) for request in first.values()]
     seen = set(first)
     for page, answer in pages:
-        shown = answer or site.afresh(page)
-        links = list(leading(site, page, shown))
+        shown = answer or ask(page)
+        links = [link for link in leading(site, page, shown) if link.is_safe or not changes]
         for link in links:
-            if str(link) in seen or len(seen) >= MOST:
+            if str(link) in seen or len(seen) >= most:
                 continue
             seen.add(str(link))
-            request, run = link, site.afresh(link)
+            request, run = link, ask(link)
             if run.status in DEAD:
-                now = list(leading(site, page, site.afresh(page)))  # a name may be one of chance
+                now = list(leading(site, page, ask(page)))  # a name may be one of chance
                 gone, new = ([one for one in links if one not in now], [one for one in now if one not in links])
                 request = dict(zip(gone, new, strict=False)).get(link, link)
                 run = site.ask(request)
@@ -118,6 +154,11 @@ def over_pages(site: Site, page: Asked, adding: Iterable[Asked]) -> Iterator[str
     yield from sorted(found)
 
 
+def bare(request: Asked) -> str:
+    """Return what a request is alike, without the signs before the name of a view, which a link may leave out."""
+    return request.alike.replace("@@", "")
+
+
 def paged(site: Site, page: Asked) -> list[frozenset[Asked]]:
     """Return what each page of a list leads to: those pages have its path, and numbers or nothing in queries."""
     pages = {page.url: page}
@@ -128,7 +169,7 @@ def paged(site: Site, page: Asked) -> list[frozenset[Asked]]:
             led = [link for link in leading(site, one, site.ask(one)) if link.is_safe]
             # the first page may have two addresses
             found[frozenset(link._replace(page="") for link in led if not link.fields)] = None
-            further = [link for link in led if link.alike == page.alike and link.fields]
+            further = [link for link in led if link.fields and bare(link) == bare(page)]
             numbers = (one for one in further if all(not value or value.isdecimal() for _, value in one.fields))
             pages |= {link.url: link for link in numbers if link.url not in pages}
     return [*found]

@@ -146,7 +146,7 @@ class Proof(Site):
 
     def links(self) -> Proof:
         """Follow the links and forms of the pages."""
-        return self._judged(prove_links, self.requests)
+        return self._judged(prove_links, self.requests, self.users)
 
     def sequences(self, most: int | None = None) -> Proof:
         """Try so many sequences of requests by several users; None: as many as the site asks for."""

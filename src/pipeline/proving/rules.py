@@ -3,8 +3,7 @@ way in which the run breaks it. Behind them stands what holds after any request:
 is stored (R8, R13), and the invariants and owners that the author of a site has declared.
 
 Other rules are added by an entry point of the group ``wsgi_pipeline.rules``. This module and
-``pipeline.explaining.notices`` alone use private attributes of ZODB: the cache of a connection, its storage and its
-reader.
+``pipeline.explaining.notices`` alone use private attributes of ZODB: the cache of a connection.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -136,43 +136,32 @@ def differences() -> tuple[str, ...]:
     found: set[str] = set()
     try:
         for connection in zodb.idle_connections() if zodb is not None else ():
-            for oid, obj in connection._cache.lru_items():
-                if not isinstance(obj, type):
-                    found.update(_difference(connection, oid, obj))
+            with closing(connection.db().open(TransactionManager())) as other:
+                for oid, obj in connection._cache.lru_items():
+                    if not isinstance(obj, type):
+                        found.update(_difference(other, oid, obj))
+                other.transaction_manager.abort()
     except TransactionError as error:
         name = type(error).__name__
         found.add(f"a connection waits for the next request, and its transaction has not ended ({name})")
     return tuple(sorted(found))
 
 
-def _difference(connection: Any, oid: bytes, obj: Any) -> Iterator[str]:
+def _difference(other: Any, oid: bytes, obj: Any) -> Iterator[str]:
     name = type(obj).__name__
     if obj._p_changed:
         yield f"a changed {name} is in memory after the request"
         return
     try:
-        data, serial = connection._storage.load(oid)
+        loaded = other.get(oid)
+        loaded._p_activate()
     except POSKeyError:
         yield f"a {name} that is not stored is in memory after the request"
         return
-    if serial != obj._p_serial:
+    if loaded._p_serial != obj._p_serial:
         yield f"a {name} in memory is older than what is stored"
-        return
-    state = comparable(obj.__getstate__())
-    if state != comparable(connection._reader.getState(data)) and state != _afresh(obj):
+    elif comparable(obj.__getstate__()) != comparable(loaded.__getstate__()):
         yield f"a {name} in memory differs from what is stored"
-
-
-def _afresh(obj: Any) -> bytes | str:
-    """Return the state of an object as another connection loads it: some classes change it when it is loaded."""
-    other = obj._p_jar.db().open(TransactionManager())
-    try:
-        loaded = other.get(obj._p_oid)
-        loaded._p_activate()
-        return comparable(loaded.__getstate__())
-    finally:
-        other.transaction_manager.abort()
-        other.close()
 
 
 def broken_invariants(site: Site) -> Iterator[str]:

@@ -27,6 +27,8 @@ JSON = "application/json"
 BOUNDARY = "----------prove"
 MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"
 NUMBER = re.compile(r"\d+")
+WORD = re.compile(r"[^\W\d_]+|prove\d+")
+"""A word, or one of ours that has got a number."""
 
 
 class Asked(NamedTuple):
@@ -168,7 +170,9 @@ def with_values(request: Asked, change: Callable[[Any], Any]) -> Asked:
 
 def numbered(request: Asked, number: int) -> Asked:
     """Return a request with words in its fields that no other object has."""
-    return with_values(request, lambda old: f"{old}{number}" if isinstance(old, str) and old.isalpha() else old)
+    return with_values(
+        request, lambda old: f"{old}{number}" if isinstance(old, str) and WORD.fullmatch(old) else old
+    )
 
 
 LINKED = {"a": "href", "link": "href", "img": "src", "script": "src", "iframe": "src"}

@@ -64,7 +64,8 @@ class SqlCopies:
 
     def connect(self, dialect: Any, record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
         """Return a connection to the copy in the place of one to the database."""
-        copy = self.copy_of(dialect, arguments, options)
+        with self.noting():
+            copy = self.copy_of(dialect, arguments, options)
         arguments, options = list(arguments), dict(options)  # some versions give each connect the same ones
         copy.redirect(arguments, options)
         if getattr(dialect.do_commit, "func", None) != self.call:  # else it is watched already
@@ -80,24 +81,19 @@ class SqlCopies:
         with self._lock:
             copy = self.copies.get(place)
             if copy is None:
-                with self.noting():
-                    copy = self.copies[place] = self.made(dialect, arguments, options)
+                if dialect.name not in ENGINES:
+                    raise ConfigurationError(
+                        f"a database of {dialect.name} cannot be copied, so it is not opened: a site can be proved "
+                        f"with {', '.join(sorted(ENGINES))}. Name such a database by a variable of the ini"
+                    )
+                if os.getpid() != self._process:
+                    raise ConfigurationError("a database that only a process opens that is to end is not copied")
+                make = ENGINES[dialect.name]
+                copy = self.copies[place] = make(self.directory, dialect, list(arguments), dict(options))
                 self._copied.callback(copy.drop)
                 if self.is_frozen:
                     copy.freeze()
         return copy
-
-    def made(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
-        """Make the copy of a database."""
-        make = ENGINES.get(dialect.name)
-        if make is None:
-            raise ConfigurationError(
-                f"a database of {dialect.name} cannot be copied, so it is not opened: a site can be proved with "
-                f"{', '.join(sorted(ENGINES))}. Name such a database by a variable of the ini"
-            )
-        if os.getpid() != self._process:
-            raise ConfigurationError("a database that only a process opens that is to end is not copied")
-        return make(self.directory, dialect, list(arguments), dict(options))
 
     def freeze(self) -> None:
         """Let what is stored now be the state before each run."""

@@ -55,8 +55,9 @@ class SQLite:
         """Raise ConfigurationError if a statement reaches the original."""
 
     def freeze(self) -> None:
-        """Let what is stored now be the state before each run: an image of the file, and its signature."""
-        self.image, self.known = self.file.read_bytes(), signature(self.file)
+        """Let what is stored now be the state before each run: an image of the file, what is in it, and its
+        signature."""
+        self.image, self.lines, self.known = self.file.read_bytes(), dump(self.file), signature(self.file)
 
     def reset(self) -> None:
         """Return to the state before each run. No connection of a pool is open."""
@@ -70,12 +71,8 @@ class SQLite:
         """Return all that is in the file, or () if it is as before."""
         if not self.file.exists() or signature(self.file) == self.known:
             return ()
-        now, before = sqlite3.connect(self.file), sqlite3.connect(":memory:")
-        with closing(now), closing(before):
-            if self.image:
-                before.deserialize(self.image)
-            lines = dump(now)
-            return () if lines == dump(before) else lines
+        lines = dump(self.file)
+        return () if lines == self.lines else lines
 
     def faults(self, target: Any, has_ended: bool) -> Faults:
         """Return what the driver raises, by the kind of the fault.
@@ -106,6 +103,7 @@ def signature(file: Path) -> tuple[bytes, int, int]:
     return header[24:], file.stat().st_size, log.stat().st_size if log.exists() else 0
 
 
-def dump(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """Return all that is in an SQLite database, with one word for each time of day."""
-    return tuple(TIME.sub("TIME", line) for line in connection.iterdump())
+def dump(file: Path) -> tuple[str, ...]:
+    """Return all that is in an SQLite file, with one word for each time of day."""
+    with closing(sqlite3.connect(file)) as connection:
+        return tuple(TIME.sub("TIME", line) for line in connection.iterdump())

@@ -447,8 +447,4 @@ def plain(value: Any, names: dict[int, str]) -> Any:
         return names.get(value, value)
     if isinstance(value, (datetime.date, datetime.time)):
         return "TIME"
-    if isinstance(value, (memoryview, bytearray)):
-        return bytes(value)
-    if isinstance(value, (dict, list, set)):
-        value = repr(value)
-    return TIME.sub("TIME", value) if isinstance(value, str) else value
+    return TIME.sub("TIME", str(bytes(value) if isinstance(value, memoryview) else value))

@@ -14,6 +14,7 @@ from pipeline.composition import Element
 from pipeline.interfaces import Facts
 from pipeline.order import objection, reasons_of
 from pipeline.request import Request
+from pipeline.staging.effects import effect
 from pipeline.strings import convert
 from pipeline.testing.probes import NotConforming
 
@@ -124,10 +125,6 @@ def assert_order(outer: Element, inner: Element, *, because: str = "") -> None:
 
 # The facts: files that are written and servers that are connected to.
 
-WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-"""Flags of a file that is opened to be changed."""
-EVENTS = ("open", "socket.connect", "sqlite3.connect")
-
 
 class Opened:
     """Files and servers that this process opens, as ``note`` is told by the audit events of Python."""
@@ -138,17 +135,10 @@ class Opened:
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note a file or a server."""
-        if event not in EVENTS:
-            return
-        if event == "open":
-            path, _, flags = arguments
-            written = isinstance(path, (str, bytes)) and flags & WRITES
-        else:
-            path, written = arguments[0], event == "sqlite3.connect" and str(arguments[0])[:1] not in ("", ":")
-        if written:
-            self.files.add(Path(os.path.abspath(os.fsdecode(path))))
         if event == "socket.connect" and isinstance(arguments[1], tuple):
             self.ports.add(arguments[1][1])
+        elif event in ("open", "sqlite3.connect") and (file := effect(event, arguments)):
+            self.files.add(Path(file))
 
     def undeclared(self, facts: Facts) -> Iterator[str]:
         """Yield what the facts of an element do not name. A file beside one that they name is part of it."""
@@ -156,8 +146,7 @@ class Opened:
         beside = {Path(os.path.abspath(path)).parent for path in facts.writes if not path.endswith("/")}
         beside |= {Path(tempfile.gettempdir()), Path("/dev")}
         for file in sorted(self.files):
-            # A file without a name (O_TMPFILE) is opened by the name of its directory.
-            is_known = {file, file.parent} & beside or any(map(file.is_relative_to, directories))
+            is_known = file.parent in beside or any(map(file.is_relative_to, directories))
             if not is_known and "__pycache__" not in file.parts:
                 yield f"it writes {file}, which is not among the facts: @element(facts=...) with Facts(writes=...)"
         known = {server.rpartition(":")[2] for server in facts.servers}
