@@ -443,7 +443,7 @@ def plain(value: Any, names: dict[int, str]) -> Any:
 
     names  those of new keys
     """
-    if isinstance(value, int):
+    if value is None or isinstance(value, int):
         return names.get(value, value)
     if isinstance(value, (datetime.date, datetime.time)):
         return "TIME"
