@@ -16,7 +16,7 @@ from pipeline.composition import Offers, element
 from pipeline.database.places import OF_ZODB, facts_of_uris, scheme_of
 from pipeline.database.pools import close_all as close_all
 from pipeline.database.transactions import OFFERED, Manager
-from pipeline.database.zodb_pools import PooledRequest, pool_of, pool_of_given
+from pipeline.database.zodb_pools import PooledConnection, PooledRequest, pool_of, pool_of_given
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.jobs import JobRequest
 from pipeline.options import on_demand, resolve
@@ -124,7 +124,13 @@ def zodb(
         conf = () if zope_conf is None else (zope_conf,)
         pool = pool_of_given(db(*conf) if callable(db) else db, databases, given, manager)
     changes = pool.changes if db is not None or scheme_of(uri) in OF_ZODB else None
-    find_root, use = _finder(root), pool.use
+    return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED, zodb_changes=changes)
+
+
+def _openers(
+    use: Callable[[ZodbRequest], PooledConnection], find_root: Callable[[Any], Any] | None
+) -> dict[str, Callable[[ZodbRequest], Any]]:
+    """Return the functions that make ``request.tm``, ``zodb``, ``job_queue`` and ``root``."""
 
     def open_root(request: ZodbRequest) -> Any:
         pooled = use(request)
@@ -135,15 +141,12 @@ def zodb(
             pooled.tm.get().addAfterAbortHook(request.__dict__.pop, ("root", None))
         return found
 
-    return Offers(
-        next,
-        tm=lambda request: use(request).tm,
-        zodb=lambda request: use(request).connection,
-        job_queue=lambda request: InZodb(request.zodb),
-        root=open_root,
-        zodb_changes=changes,
-        **OFFERED,
-    )
+    return {
+        "tm": lambda request: use(request).tm,
+        "zodb": lambda request: use(request).connection,
+        "job_queue": lambda request: InZodb(request.zodb),
+        "root": open_root,
+    }
 
 
 def ask_server(request: ZodbRequest) -> None:

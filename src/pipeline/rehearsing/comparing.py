@@ -170,10 +170,7 @@ def rehearse(
             if not line.left:
                 line.worse = list(worse(status, line.old, line.new))
         if old is not None:
-            rows = [line for line in rehearsal.lines if line.new is not None and not line.left and not line.worse]
-            for line in rows:
-                line.left = "the budget was over before its time and links were compared"
-            for line in rows:
+            for line in timed(rehearsal.lines):
                 if monotonic() > until:
                     break
                 compare_times(line, old, new, until, slower, floor)
@@ -188,6 +185,14 @@ def rehearse(
     if old is None:
         pardon_gone(rehearsal.lines)
     return rehearsal
+
+
+def timed(lines: Sequence[Line]) -> list[Line]:
+    """Return the requests whose time and links are to be compared, marked as left until that is done."""
+    rows = [line for line in lines if line.new is not None and not line.left and not line.worse]
+    for line in rows:
+        line.left = "the budget was over before its time and links were compared"
+    return rows
 
 
 def compare_times(line: Line, old: Side, new: Side, until: float, slower: float, floor: float) -> None:

@@ -443,8 +443,8 @@ def plain(value: Any, names: dict[int, str]) -> Any:
 
     names  those of new keys
     """
-    if value is None or isinstance(value, int):
+    if isinstance(value, int):
         return names.get(value, value)
     if isinstance(value, (datetime.date, datetime.time)):
         return "TIME"
-    return TIME.sub("TIME", str(bytes(value) if isinstance(value, memoryview) else value))
+    return value if value is None else TIME.sub("TIME", str(bytes(value) if isinstance(value, memoryview) else value))
