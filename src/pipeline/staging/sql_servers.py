@@ -447,4 +447,6 @@ def plain(value: Any, names: dict[int, str]) -> Any:
         return names.get(value, value)
     if isinstance(value, (datetime.date, datetime.time)):
         return "TIME"
-    return value if value is None else TIME.sub("TIME", str(bytes(value) if isinstance(value, memoryview) else value))
+    if isinstance(value, memoryview):
+        value = bytes(value)
+    return value if value is None else TIME.sub("TIME", str(value))
