@@ -23,6 +23,7 @@ LOCAL = {
     "pipeline/checking/values.py": {"slip": {"pattern": r"(?<!\S)\S++(?<=,)(?=\s|$)"}},
     "pipeline/proving/faults.py": {"points": ".*"},
     "pipeline/proving/proof.py": {"self": SimpleNamespace(view=".*")},
+    "pipeline/loading/command_line.py": {"text": ".*"},
     "pipeline/switch.py": {"words": ["text/*", "*.png", "a*[?]b*c"]},
     "pipeline/ini.py": {"section": "server:main"},
     "pipeline/checking/templates.py": {"slip": {"pattern": r"<textarea[^<>]*>\s+\{\{"}},

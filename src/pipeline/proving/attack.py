@@ -48,7 +48,7 @@ MOST = {"GET": 6_000, "POST": 60_000}
 """Characters of a long value: those of a query have to pass the server."""
 
 ANOTHER_DAY = "2031-05-17"
-ESCAPED = re.compile(r"\\+u017e|\\+xc5\\+xbe|&#(382|x17e);|%c5%be|=c5=be|z\u030c")
+ESCAPED = re.compile(r"(?<!\\)\\++(?:u017e|xc5\\++xbe)|&#(382|x17e);|%c5%be|=c5=be|z\u030c")
 """The letter ž as texts in JSON, bytes, HTML, addresses and mails have it, and as two."""
 OTHERS: dict[str, Sequence[Any]] = {JSON: VALUES, MULTIPART: FILES}
 """Further values, by the type of a body."""
