@@ -22,14 +22,17 @@ class MariaDB(Server):
         self.make_data()
 
     def make_data(self) -> None:
-        options = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal"]
-        self.run([find("mariadb-install-db", REMEDY), *options, "--skip-test-db"])
+        options = ["--auth-root-authentication-method=normal", "--skip-test-db"]
+        self.run([find("mariadb-install-db", REMEDY), *self.places(), *options])
+
+    def places(self) -> list[str]:
+        """Where it has its files. One that starts removes the temporary tables of all that have the same tmpdir."""
+        return ["--no-defaults", f"--datadir={self.data}", f"--tmpdir={self.directory}"]
 
     def command(self) -> list[str | Path]:
         return [
             self.program,
-            "--no-defaults",
-            f"--datadir={self.data}",
+            *self.places(),
             f"--socket={self.socket}",
             f"--pid-file={self.directory / 'pid'}",
             f"--port={self.port}",
