@@ -904,6 +904,8 @@ def test_a_field_without_values_is_not_told(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.filterwarnings("ignore:coroutine 'notify' was never awaited")
+# Python 3.14 warns of it, too (PEP 765).
+@pytest.mark.filterwarnings("ignore:'return' in a 'finally' block:SyntaxWarning")
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
