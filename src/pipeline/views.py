@@ -92,6 +92,11 @@ class View:
         if judged is not None:  # by preconditions that name its version
             self.call, self.takes_response = judged(self.call, self.takes_response), True
 
+    @property
+    def called(self) -> Callable[..., Any]:
+        """The function, or the method of a view class that is called."""
+        return self.function.__call__ if isinstance(self.function, type) else self.function
+
     def __str__(self) -> str:
         return named(self.function)
 
@@ -365,8 +370,7 @@ def _refuse_uncallable(view: View, is_of_errors: bool) -> None:
     for method in view.methods:
         if not method.replace("-", "").isalpha():
             raise ViewError(f"{view}: {method!r} is not a method")
-    called = view.function.__call__ if isinstance(view.function, type) else view.function
-    if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+    if inspect.iscoroutinefunction(view.called) or inspect.isasyncgenfunction(view.called):
         raise ViewError(f"{view}: it is async, and nothing awaits it: a request runs in a thread. Write def")
     if is_of_errors and view.fill is not None:
         raise ViewError(f"{view}: an error view cannot take fields of a form, which may be missing")

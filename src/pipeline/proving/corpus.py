@@ -241,11 +241,6 @@ def emptied(form: Asked) -> Iterator[Asked]:
         yield form.with_fields([(name, "" if name in left else value) for name, value in form.fields])
 
 
-def function_of(view: View) -> Any:
-    """Return the function of a view, or that of its class which is called."""
-    return view.function.__call__ if isinstance(view.function, type) else view.function
-
-
 def bodies_for(view: View) -> Iterator[tuple[str, Any]]:
     """Yield the types and fields of bodies for a view that reads ``request.json`` or a form itself."""
     names = names_in(view, "json", "json_body")
@@ -259,7 +254,7 @@ def bodies_for(view: View) -> Iterator[tuple[str, Any]]:
 def names_in(view: View, *ways: str) -> list[str]:
     """Return the names in the code of a view that may be those of fields, if it reads them by one of these
     attributes of the request itself."""
-    code: Any = getattr(inspect.unwrap(function_of(view)), "__code__", None)
+    code: Any = getattr(inspect.unwrap(view.called), "__code__", None)
     if code is None or {*ways}.isdisjoint(code.co_names):
         return []
     return [one for one in code.co_consts if isinstance(one, str) and one.isidentifier()]
@@ -272,7 +267,7 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
     """
     if view.fill is None:
         return
-    function = function_of(view)
+    function = view.called
     hints = hints_of(function)
     parameters = inspect.signature(function).parameters
     for name in view.fill.names:

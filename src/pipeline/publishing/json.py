@@ -72,9 +72,8 @@ def _is_object(cls: type) -> bool:
 def answer_null(view: View, request: Any, response: Response) -> None:
     """Answer with ``null`` for a view that has returned None, if its annotation says ``X | None`` and an X would be
     sent as JSON."""
-    called = view.function.__call__ if isinstance(view.function, type) else view.function
     try:
-        kinds = {get_origin(one) or one for one in get_args(get_type_hints(called)["return"])}
+        kinds = {get_origin(one) or one for one in get_args(get_type_hints(view.called)["return"])}
     except Exception:  # such as a name that only type checkers import
         return
     if type(None) in kinds and all(_is_json(kind, request.views) for kind in kinds - {type(None)}):

@@ -141,7 +141,7 @@ class Description:
 
     def operation(self, view: View, method: str, has_steps: bool) -> dict[str, Any]:
         """Return the description of one view at one path."""
-        hints = hints_of(view.function.__call__ if isinstance(view.function, type) else view.function)
+        hints = hints_of(view.called)
         said = (inspect.getdoc(view.function) or "").partition("\n")[0]
         told = {"404": TOLD["404"]} if has_steps else {}
         if view.fill is not None:
