@@ -323,20 +323,28 @@ def test_a_result_that_may_be_none_and_a_model_beside_a_field(monkeypatch: pytes
         context: Any, request: Any, which: openapi_site.Filter, page: int, size: int = 5
     ) -> openapi_site.Task | None: ...
 
+    @view(context=openapi_site.Todos, name="either")
+    def either(context: Any, request: Any) -> str | openapi_site.Task: ...
+
     @view(context=openapi_site.Todos, name="new", methods=("POST",))
     def new(context: Any, request: Any, task: openapi_site.NewTask, notify: bool, by: str = "") -> None: ...
 
     module = ModuleType("results_of_one_test")
-    for one in (text, task, new):
+    for one in (text, task, either, new):
         one.__module__ = module.__name__
         setattr(module, one.__name__, one)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     document = describe(Views((*SCAN, module.__name__), arguments_of), openapi_site.Todos).document
     validator.validate(document)
-    contents = [document["paths"][path]["get"]["responses"]["2XX"]["content"] for path in ("/text", "/task")]
+    contents = [
+        document["paths"][path]["get"]["responses"]["2XX"]["content"] for path in ("/text", "/task", "/either")
+    ]
     assert contents[0] == {"text/html": {"schema": {"type": "string"}}}
     assert contents[1] == {
         "application/json": {"schema": {"anyOf": [{"$ref": "#/components/schemas/Task"}, {"type": "null"}]}}
+    }
+    assert contents[2] == {
+        "application/json": {"schema": {"anyOf": [{"type": "string"}, {"$ref": "#/components/schemas/Task"}]}}
     }
     asked = {one["name"]: one["required"] for one in document["paths"]["/task"]["get"]["parameters"]}
     assert asked == {"done": False, "limit": False, "page": True, "size": False}

@@ -164,7 +164,8 @@ class Description:
         result = {} if hints.get("return", type(None)) is type(None) else self.schema(hints["return"])
         if "return" not in hints:
             self.left_out.append(f"{view} has no annotation of what it returns: its result is left out")
-        is_text = str in choices_in(hints.get("return"))
+        kinds = {*choices_in(hints.get("return"))}
+        is_text = str in kinds and kinds <= {str, type(None)}
         content = {"text/html": {"schema": STRING}} if is_text else {JSON: {"schema": result}}
         problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
         problem |= {kind: {"schema": STRING} for kind in ("text/plain", "text/html")}  # as the client accepts
