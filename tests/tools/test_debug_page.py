@@ -36,6 +36,13 @@ class Box(dict[str, Any]):
     """A container."""
 
 
+class Shy:
+    """An object whose own code would be seen on the page."""
+
+    def __repr__(self) -> str:
+        return "shown by itself"
+
+
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(debug_key, "_key", KEY)
@@ -200,9 +207,52 @@ def test_the_page_of_an_exception_has_its_frames_with_the_lines_around(
     page = page_of(call, failing, key)
     assert "ValueError: for the test" in page and "Caused by KeyError: &#39;&lt;b&gt;&#39;" in page
     opened = page[page.index('<details class="frame" open>') :].partition("</details>")[0]
-    assert '<li class="here">' in opened and "raise ValueError(&#34;for the test&#34;) from error" in opened
+    assert '<li class="here">' in opened
+    assert "<mark>raise ValueError(&#34;for the test&#34;) from error</mark>" in opened
     assert "except KeyError as error:" in opened
     assert "Traceback (most recent call last)" in page
+
+
+def test_frames_of_the_site_have_their_variables_and_the_others_are_one_line__S25(
+    call: Callable[..., Any], publish: Callable[..., Pipeline], key: str
+) -> None:
+    @view(context=Box, name="fails")
+    def fails(context: Any, request: Any) -> str:
+        numbers = {"é": 1, "password": "word-secret"}
+        new_password = "name-secret"
+        url = f"postgresql://site:{'url'}-secret@host/"
+        shy = Shy()
+        total = 1 + numbers["é"] + numbers["lost"] + 2
+        return f"{total}{new_password}{url}{shy}"
+
+    page = page_of(call, publish(fails, root=Box(), outer=(errors(debug=True),)), key)
+    opened = page[page.index('<details class="frame" open>') :].partition("</details>")[0]
+    told = re.findall("<dt>(.*?)</dt><dd><code>(.*?)</code>", opened)
+    assert told == [
+        ("context", "a Box"),
+        ("request", "a Request"),
+        ("numbers", "é=1, password=(masked)"),
+        ("new_password", "(masked)"),
+        ("url", "postgresql://site:(masked)@host/"),
+        ("shy", "a Shy"),
+    ]
+    code = unescape(re.search('<li class="here"><span>.*?</span><code>(.*)</code>', opened)[1])  # type: ignore[index]
+    assert code == '        total = 1 + numbers["é"] + <mark>numbers["lost"]</mark> + 2'
+    [outside] = re.findall(r"<summary>(\d+) frames outside of the site</summary>", page)
+    frames = page.partition("To copy")[0].count("</code>, line ")
+    assert frames == int(outside) + 1 > 2
+    assert "shown by itself" not in page
+
+
+def test_an_exception_that_no_frame_of_the_site_has_met_has_its_frames_unfolded(
+    call: Callable[..., Any], publish: Callable[..., Pipeline], key: str
+) -> None:
+    @view(context=Box, name="fails")
+    def fails(context: Any, request: Any) -> Any:
+        return object()  # which is no result
+
+    page = page_of(call, publish(fails, root=Box(), outer=(errors(debug=True),)), key)
+    assert "frames outside of the site" not in page and page.partition("To copy")[0].count("</code>, line ") > 2
 
 
 def test_the_page_of_an_exception_has_the_way_and_the_request_without_secrets__S17(

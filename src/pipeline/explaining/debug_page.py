@@ -1,8 +1,8 @@
 """The page of an error for a visitor who has the key of debug mode (S17): what ``pipeline explain`` tells and more.
 
-It has the cause, the frames of an exception with the lines around each, the way to the view, the request, and what
-the databases were asked, if the element ``inspector`` has noted that. There is no console, and no value of a
-variable. Cookies and credentials are masked.
+It has the cause, the frames of an exception with the lines around each, the variables of those of the site, the way
+to the view, the request, and what the databases were asked, if the element ``inspector`` has noted that. It has no
+console. Cookies, credentials, and variables with the names of secrets are masked.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import shlex
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from traceback import walk_tb
-from types import CodeType, SimpleNamespace
+from types import CodeType, SimpleNamespace, TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -31,7 +32,7 @@ from pipeline.explaining.remedies import remedy_of
 from pipeline.explaining.walking import Walk, look_up, walk_again
 from pipeline.foreign import foreign
 from pipeline.http.error_pages import Problem, text_of
-from pipeline.http.tracebacks import chain_of, traceback_of
+from pipeline.http.tracebacks import chain_of, frames_of, traceback_of
 from pipeline.interfaces import Facts
 from pipeline.order import Contract
 from pipeline.telling.secrets import masked_query, told_variable, value_of
@@ -40,6 +41,7 @@ from pipeline.telling.words import WATCHERS, header_name, is_header, is_of_the_s
 
 MOST_FRAMES = 60
 MOST_CAUSES = 5
+MOST_VARIABLES = 50
 AROUND = 4
 """Lines that are shown before and after the line of a frame."""
 LONGEST_LINE = 500
@@ -204,22 +206,40 @@ class Frame(NamedTuple):
     ours: bool
     is_open: bool
     lines: list[tuple[int, str]]
+    marked: list[str]
+    """The line in three parts: the second one was at work."""
+    variables: list[tuple[str, str]]
+    """Names and values, if the frame is of the site."""
 
 
-def errors_of(error: Exception) -> Iterator[tuple[str, list[Frame]]]:
-    """Yield each error of a chain: a title, and its frames, the innermost first. The first of the site is open."""
+def errors_of(error: Exception) -> Iterator[tuple[str, list[list[Frame]]]]:
+    """Yield each error of a chain: a title, and its frames, the innermost first, in groups of those that follow one
+    another outside of the site, or in it. The first one of the site is open."""
     for number, one in enumerate(islice(chain_of(error, has_hidden=False), MOST_CAUSES)):
         shown: list[Frame] = []
         opened = number > 0
-        for frame, line in reversed(list(walk_tb(one.__traceback__))):
-            file = frame.f_code.co_filename
-            if file in WATCHERS or len(shown) == MOST_FRAMES:
-                continue
-            ours = not is_of_the_site(file)
-            lines = lines_around(file, line, frame.f_globals)
-            shown.append(Frame(file, line, frame.f_code.co_qualname, ours, not ours and not opened, lines))
-            opened = opened or not ours
-        yield f"{'Caused by ' if number else ''}{type(one).__name__}: {text_of(one)[:300]}", shown
+        for passed in reversed(list(frames_of(one))):
+            file = passed.tb_frame.f_code.co_filename
+            if file not in WATCHERS and len(shown) < MOST_FRAMES:
+                ours = not is_of_the_site(file)
+                shown.append(frame_of(passed, ours, not ours and not opened))
+                opened = opened or not ours
+        groups = [list(group) for _, group in groupby(shown, attrgetter("ours"))]
+        yield f"{'Caused by ' if number else ''}{type(one).__name__}: {text_of(one)[:300]}", groups
+
+
+def frame_of(passed: TracebackType, ours: bool, is_open: bool) -> Frame:
+    """Return a frame, as the page shows it."""
+    frame, line = passed.tb_frame, passed.tb_lineno
+    code, named = frame.f_code, {} if ours or frame.f_locals is frame.f_globals else frame.f_locals
+    lines = lines_around(code.co_filename, line, frame.f_globals)
+    _, last, start, stop = next(islice(code.co_positions(), passed.tb_lasti // 2, None), (None,) * 4)
+    raw = dict(lines).get(line, "").encode()
+    start = len(raw) if start is None else start
+    stop = stop if last == line and stop is not None else len(raw)
+    marked = [part.decode("utf-8", "replace") for part in (raw[:start], raw[start:stop], raw[stop:])]
+    variables = [(name, value_of(name, value)) for name, value in islice(named.items(), MOST_VARIABLES)]
+    return Frame(code.co_filename, line, code.co_qualname, ours, is_open, lines, marked, variables)
 
 
 def lines_around(file: str, line: int, variables: dict[str, Any]) -> list[tuple[int, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from types import CodeType, TracebackType
 
@@ -49,11 +49,7 @@ def _known(error: BaseException, is_short: bool) -> list[str] | None:
     for number, one in enumerate(chain_of(error, has_hidden=False)):
         if number == MOST_CAUSES or isinstance(one, BaseExceptionGroup):
             return None
-        frames: list[TracebackType] = []
-        found = one.__traceback__
-        while found is not None and len(frames) <= MOST_FRAMES:
-            frames.append(found)
-            found = found.tb_next
+        frames = list(islice(frames_of(one), MOST_FRAMES + 1))
         texts = [_text_of(frame) for frame in frames]
         if len(frames) > MOST_FRAMES or len(frames) - len(set(texts)) > 2:  # it repeats itself: told in one line
             return None
@@ -74,6 +70,14 @@ def _folded(texts: list[str], are_ours: list[bool]) -> Iterator[str]:
         found = [text for text, _ in group]
         yield from [f"  ... {len(found)} frames of the pipeline\n"] if is_ours and len(found) > 1 else found
     yield from texts[-1:]
+
+
+def frames_of(error: BaseException) -> Iterator[TracebackType]:
+    """Yield the frames that an error has passed, the outermost first."""
+    found = error.__traceback__
+    while found is not None:
+        yield found
+        found = found.tb_next
 
 
 def chain_of(error: BaseException | None, has_hidden: bool = True) -> Iterator[BaseException]:
