@@ -42,6 +42,11 @@ class Shy:
     def __repr__(self) -> str:
         return "shown by itself"
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """As that of a proxy, which asks the object behind it."""
+        raise RuntimeError("there is no object behind this proxy")
+
 
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:

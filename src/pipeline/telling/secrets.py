@@ -51,7 +51,7 @@ def told(value: Any) -> str:
         text = f"{len(value)} bytes"
     elif kind in (dict, MappingProxyType):
         text = told_fields(value)
-    elif kind in NAMED or isinstance(value, type):
+    elif kind in NAMED or issubclass(kind, type):
         text = str(value.__qualname__)
     else:
         text = f"{'an' if kind.__name__[0] in 'AEIOUaeio' else 'a'} {kind.__name__}"
