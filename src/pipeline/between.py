@@ -101,6 +101,11 @@ def parsed(call: Callable[..., Parsed], given: Any) -> Parsed:
     return call(given)
 
 
+def step_of_element(element: Any) -> Step:
+    """Return an element as a part of a pipeline."""
+    return Step(element, element, element.source or InPython(element), element.strings)
+
+
 def watched(makers: Iterable[Callable[[Step, Made], Made]], element: Any, app: Any, offers: Made) -> Made:
     """Return what is linked in the place of a part: its handler and what it offers, with the watchers.
 
@@ -108,7 +113,7 @@ def watched(makers: Iterable[Callable[[Step, Made], Made]], element: Any, app: A
     """
     if element is not None:
         own = element.contract.between
-        step = Step(element, element, element.source or InPython(element), element.strings)
+        step = step_of_element(element)
     else:
         own = None
         factory = app if hasattr(app, "__name__") else type(app)
