@@ -94,7 +94,7 @@ def lines_of(cause: Cause, ways: Ways) -> Iterator[str]:
 
 # The parts that an exception has passed, found by its frames: nothing watches the site.
 
-FIRST: dict[str, Any] = {"context": None, "view_name": ""}
+FIRST: dict[str, Any] = {"context": None, "view_name": "", "virtual_root": None}
 FIRST |= dict.fromkeys("default_steps more_steps namespaces subpath".split(), ())  # noqa: SIM905
 """The fields that traversal sets, as they are before it."""
 _FOREIGN = foreign.__code__.co_filename
