@@ -21,7 +21,7 @@ from urllib.parse import quote, urlencode
 
 from webob.exc import HTTPException, WSGIHTTPException
 
-from pipeline.between import InPython, Step, step_of_element
+from pipeline.between import Step, step_of_element
 from pipeline.explaining.causes import Cause, Late, Way, causes
 from pipeline.explaining.changes import told_state
 from pipeline.explaining.recording import Part
@@ -30,6 +30,7 @@ from pipeline.explaining.walking import Walk, look_up, walk_again
 from pipeline.foreign import foreign
 from pipeline.http.error_pages import Problem, text_of
 from pipeline.http.tracebacks import chain_of, traceback_of
+from pipeline.ini import Source
 from pipeline.order import Contract
 from pipeline.telling.secrets import masked_query, told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
@@ -127,7 +128,7 @@ def passed(request: Any, error: BaseException, reads: bool = True) -> tuple[Way,
     look = look_up(request) if had_context else None
     if middleware is not None:
         found = SimpleNamespace(__code__=middleware, __name__=middleware.co_qualname.partition(".")[0])
-        steps.append(Step(None, found, InPython(found), {}))
+        steps.append(Step(None, found, Source({}, found), {}))
     parts = [part_of(step, told_state(request)) for step in steps]
     if at_end and look is not None:
         parts[last].look, parts[last].views = look, request.views
