@@ -84,10 +84,7 @@ def told_of(request: Any, error: Exception) -> tuple[Cause, Ways]:
 
 def lines_of(cause: Cause, ways: Ways) -> Iterator[str]:
     """Yield what is known of an error, as text."""
-    yield f"why     {cause.why}"
-    yield f"where   {cause.where}"
-    if cause.remedy:
-        yield f"change  {cause.remedy}"
+    yield from cause.lines()
     for title, lines in ways:
         yield f"\n{title}"
         yield from lines

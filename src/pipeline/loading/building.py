@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -96,7 +96,9 @@ class Building:
     def end(self, context: LoaderContext) -> Any:
         """Return the app of a context without filters."""
         if context.protocol in ("paste.composite_factory", "paste.composit_factory"):
-            context.loader = _Loader(context.loader, self)
+            loader: Any = copy(context.loader)
+            loader.get_app = lambda *given, **conf: self.app(loader.app_context(*given, **conf))
+            context.loader = loader  # the apps that the composite loads have watchers, too
             app = context.create()
             if isinstance(app, Switch) and not context.local_conf.get("default"):
                 app.default = self.watched(step_of(context), app.default)  # it says which lines there are
@@ -161,17 +163,3 @@ def filtered(context: LoaderContext, app: Any) -> Any:
 
 CALLERS = (__file__, loadwsgi.__file__, util.__file__)
 """The files whose code calls a filter."""
-
-
-@dataclass(eq=False)
-class _Loader:
-    """The loader that a composite gets: what it loads has watchers, too."""
-
-    loader: Any
-    building: Building
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.loader, name)
-
-    def get_app(self, name: str | None = None, global_conf: Any = None) -> Any:
-        return self.building.app(self.loader.app_context(name, global_conf=global_conf))
