@@ -67,7 +67,7 @@ def debug_key_is_told() -> None:
 def read_again() -> None:
     """Have pytest read the source of a failed test again, if Python 3.11 refuses it since a thread reads some, too.
     The whole run ended with an INTERNALERROR, and did not say which test had failed."""
-    from pipeline.between import parsed
+    from pipeline.ini import parsed
 
     read = code.getstatementrange_ast
     code.getstatementrange_ast = lambda *given, **named: parsed(lambda last: read(*last, **named), given)

@@ -10,17 +10,14 @@ watched if one of them names an element that watches.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
-from types import CodeType
 from typing import Any, NamedTuple, TypeVar
 
 from pipeline.attributes import declaration
-from pipeline.ini import Source
+from pipeline.ini import Source, place_of
 from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.request import OnFirstUse, Request
 
-Parsed = TypeVar("Parsed")
 Made = TypeVar("Made", bound=Any)
 """Type of the offers of a part, ``pipeline.composition.Offers``."""
 
@@ -63,42 +60,9 @@ class Step(NamedTuple):
         return name if name not in ("", "main") else str(getattr(self.factory, "__name__", self.factory))
 
 
-class InPython(Source):
-    """Says where a part comes from that was given to ``Pipeline(...)``: the factory of the part."""
-
-    def __init__(self, factory: object) -> None:
-        super().__init__({}, factory)
-
-    def name_of(self, options: Mapping[str, object]) -> str:
-        """Return "": it is in no section."""
-        return ""
-
-    def section_of(self, options: Mapping[str, object]) -> str:
-        """Return file and line of the factory."""
-        return place_of(self.factory)
-
-
-def place_of(function: Any) -> str:
-    """Return ``file, line N`` of a function or class, or its module."""
-    function = inspect.unwrap(getattr(function, "func", function))
-    code = getattr(function, "__code__", None)
-    if isinstance(code, CodeType):  # Zope gives some of its classes a __code__ of their own
-        return f"{code.co_filename}, line {code.co_firstlineno}"
-    try:
-        return f"{inspect.getsourcefile(function)}, line {parsed(inspect.getsourcelines, function)[1]}"
-    except (OSError, TypeError):
-        return str(getattr(function, "__module__", function))
-
-
-def parsed(call: Callable[..., Parsed], given: Any) -> Parsed:
-    """Return ``call(given)``, which reads Python with ``ast``. Python 3.11 counts the depth of all threads as one,
-    and so refuses what another thread reads at the same time (CPython's issue 106905): it is read again."""
-    for _ in range(20):
-        try:
-            return call(given)
-        except SystemError:
-            pass
-    return call(given)
+def step_of_element(element: Any) -> Step:
+    """Return an element as a part of a pipeline."""
+    return Step(element, element, element.source or Source({}, element), element.strings)
 
 
 def watched(makers: Iterable[Callable[[Step, Made], Made]], element: Any, app: Any, offers: Made) -> Made:
@@ -108,11 +72,11 @@ def watched(makers: Iterable[Callable[[Step, Made], Made]], element: Any, app: A
     """
     if element is not None:
         own = element.contract.between
-        step = Step(element, element, element.source or InPython(element), element.strings)
+        step = step_of_element(element)
     else:
         own = None
         factory = app if hasattr(app, "__name__") else type(app)
-        step = Step(None, factory, InPython(factory), {})
+        step = Step(None, factory, Source({}, factory), {})
     for maker in makers:
         if maker is not own:
             made = maker(step, offers)

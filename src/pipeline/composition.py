@@ -96,7 +96,7 @@ class Element(Generic[Options]):
     def _take(self, options: Mapping[str, Any], source: Any = None) -> Element[Options]:
         self.options = dict(options)
         given = (option for option, value in options.items() if value is not None)
-        self.contract = self.contract._replace(met=frozenset(given), place=(source, self.options))
+        self.contract = self.contract._replace(met=frozenset(given), element=self)
         self.source = source
         self.strings: Mapping[str, str] = {}
         self.makers: Sequence[Any] = ()

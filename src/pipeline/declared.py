@@ -30,7 +30,7 @@ def refuse_odd(chain: tuple[Contract, ...]) -> None:
     answered = {name for contract in chain for name in (contract.name, *contract.provides)}
     cookies = COOKIES.copy()
     for contract in chain:
-        name = contract.place[1].get("cookie")
+        name = contract.element.options.get("cookie")
         if name and cookies.setdefault(name, contract.name) != contract.name:
             raise _odd(contract, "cookie", f"{name!r}, which {cookies[name]} has: each would hide the other's")
     for contract in chain:
@@ -63,8 +63,8 @@ def _odd(contract: Contract, what: str, found: str) -> ConfigurationError:
 
 
 def _where(contract: Contract) -> str:
-    source, options = contract.place
-    return f"{source.section_of(options)}: " if source is not None else ""
+    source = contract.element.source
+    return f"{source.section_of(contract.element.options)}: " if source is not None else ""
 
 
 ASYNC = "is async, and nothing awaits it: a request runs in a thread. Write def"

@@ -5,19 +5,22 @@ Paste Deploy hands an element only a dict of strings. This module finds the rest
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from configparser import ParsingError, RawConfigParser
 from functools import cached_property, lru_cache
 from os import stat
 from pathlib import Path
-from typing import Any
+from types import CodeType
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from paste.deploy.loadwsgi import APP, FILTER, ConfigLoader
 
 from pipeline.interfaces import OptionError
 
+Parsed = TypeVar("Parsed")
 _NOT_OPTIONS = {"use", "filter-with", "next", "require"}
 _NOT_OPTIONS |= {f"paste.{kind}_factory" for kind in ("app", "composite", "composit", "filter", "filter_app")}
 """The keys of a section that its factory does not get."""
@@ -45,14 +48,15 @@ class Source:
         return self.section_of({})
 
     def section_of(self, options: Mapping[str, object]) -> str:
-        """Return ``file, section [...], line N`` of the section with these options, preferably with these texts."""
+        """Return ``file, section [...], line N`` of the section with these options, preferably with these texts.
+        For a part that comes from no ini, return file and line of its factory."""
         found = ""
         for where, line, keys in self._sections:
             if all(option in keys for option in options):
                 if all(keys[option][1] in (None, text) for option, text in options.items()):
                     return f"{where}, line {line}"
                 found = found or f"{where}, line {line}"
-        return found or self.file or "an ini"
+        return found or self.file or place_of(self.factory)
 
     def name_of(self, options: Mapping[str, object]) -> str:
         """Return the name of the section with these options, or "" if none or several could be meant."""
@@ -194,6 +198,29 @@ def _factories(inis: _States, global_conf: tuple[tuple[str, str], ...]) -> dict[
         for section in _parse(file, mtime, size)[0]:
             found[file, section] = factories(loader, section, dict(global_conf))
     return found
+
+
+def place_of(function: Any) -> str:
+    """Return ``file, line N`` of a function or class, or its module."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    code = getattr(function, "__code__", None)
+    if isinstance(code, CodeType):  # Zope gives some of its classes a __code__ of their own
+        return f"{code.co_filename}, line {code.co_firstlineno}"
+    try:
+        return f"{inspect.getsourcefile(function)}, line {parsed(inspect.getsourcelines, function)[1]}"
+    except (OSError, TypeError):
+        return str(getattr(function, "__module__", function))
+
+
+def parsed(call: Callable[..., Parsed], given: Any) -> Parsed:
+    """Return ``call(given)``, which reads Python with ``ast``. Python 3.11 counts the depth of all threads as one,
+    and so refuses what another thread reads at the same time (CPython's issue 106905): it is read again."""
+    for _ in range(20):
+        try:
+            return call(given)
+        except SystemError:
+            pass
+    return call(given)
 
 
 def place_of_value(file: str, text: str) -> str:

@@ -15,6 +15,7 @@ finds the last, once the outermost element is known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from pipeline.interfaces import OrderError
@@ -43,8 +44,8 @@ class Contract(NamedTuple):
     """``(request, principal)``, called when a login or a logout begins a new session of the visitor, or None."""
     facts: Any = None
     """``(**options) -> Facts``, or None."""
-    place: tuple[Any, Mapping[str, Any]] = (None, {})
-    """The ``Source`` of the element in an ini, or None, and its options, for messages that name its place."""
+    element: Any = SimpleNamespace(source=None, options={})
+    """The element itself, with its options, and with its ``Source`` if it comes from an ini."""
     handler: Any = None
     """The handler that the factory made, when the element is linked."""
     module: str = ""
@@ -87,8 +88,8 @@ def refuse_missing(chain: Sequence[Contract]) -> None:
 
 def _refusal(element: Contract, chain: Sequence[Contract], what: str, remedy: str) -> OrderError:
     """Return the error that refuses an element of a chain. It begins with the place of the list in the ini."""
-    source = element.place[0]
-    where = f"{source.listed(other.place[0] for other in chain)}: " if source is not None else ""
+    source = element.element.source
+    where = f"{source.listed(other.element.source for other in chain)}: " if source is not None else ""
     return OrderError(f"{where}{what}. The order as written, outermost first: {_written(chain)}. {remedy}")
 
 

@@ -42,7 +42,7 @@ class Way(NamedTuple):
         """Return whether a request may go this way to a view for that method and type of request."""
         if method != ERROR and (method in self.never or (self.only is not None and method not in self.only)):
             return False
-        given = (option for contract in self.contracts for option in contract.place[1].values())
+        given = (option for contract in self.contracts for option in contract.element.options.values())
         types = (option for option in given if isinstance(option, InterfaceClass))
         return request_type is IRequest or any(one.isOrExtends(request_type) for one in types)
 

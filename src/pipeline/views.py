@@ -34,7 +34,7 @@ from pipeline.interfaces import (
 from pipeline.options import on_demand
 from pipeline.request import SAFE_METHODS
 
-place_of: Any = on_demand("pipeline.between:place_of")
+place_of: Any = on_demand("pipeline.ini:place_of")
 versioned: Any = on_demand("pipeline.http.versions:versioned")
 
 F = TypeVar("F")

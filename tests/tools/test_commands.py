@@ -489,6 +489,14 @@ def test_the_line_of_an_unread_variable_is_its_own(site: Site) -> None:
     assert f"no ini reads the variable 'served_host' in {site.ini}, section [DEFAULT], line 3 " in said
 
 
+@pytest.mark.parametrize("words", [("show",), ("views",), ("explain", "GET", "/"), ("shell",)])
+def test_a_command_refuses_a_variable_that_no_ini_reads(site: Site, words: tuple[str, ...]) -> None:
+    site.write(f"[DEFAULT]\nserved = 1\n{INI}\n[filter:other]\nget a = served\n", CODE)
+    command, *arguments = words
+    status, said = site.run(command, *arguments, "servd=2")
+    assert status == 1 and "no ini reads the variable 'servd'; did you mean 'served'?" in said, said
+
+
 def test_a_header_that_is_given_twice_is_a_list() -> None:
     """As a server hands it on; that of the command line takes the place of ours."""
     headers = ["cookie: a=1", "Accept: text/html", "Cookie: b=2", "accept: */*", "Host: example.com"]

@@ -271,6 +271,24 @@ def test_the_page_of_an_exception_has_the_way_and_the_request_without_secrets__S
     assert "inspector" not in page and "Databases" not in page, "it does not advertise"
 
 
+def test_the_way_leads_over_the_virtual_root(
+    call: Callable[..., Any], publish: Callable[..., Pipeline], key: str
+) -> None:
+    @view(context=Box, name="fails")
+    def fails(context: Any, request: Any) -> str:
+        raise ValueError(request.view_name)
+
+    outer = (vhost(hosts={"shop.example": "/shop"}), errors(debug=True))
+    app = publish(fails, root=Box(shop=Box(cart=Box())), outer=outer)
+    text = unescape(page_of(call, app, key, "/cart/fails", HTTP_HOST="shop.example"))
+    way = text.partition("Traversal")[2]
+    assert re.findall(r"(?m)^ *(?:<pre>)? *(\S+)(?: \((.*)\))?: ", way)[:3] == [
+        ("/", ""),
+        ("shop", "virtual root"),
+        ("cart", ""),
+    ], way
+
+
 def test_the_page_loads_nothing_and_runs_nothing__S17(
     call: Callable[..., Any], failing: Pipeline, key: str
 ) -> None:

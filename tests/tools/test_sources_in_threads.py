@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from pipeline.between import place_of
+from pipeline.ini import place_of
 from pipeline.telling.descriptions import _meaning
 
 SECONDS = 3

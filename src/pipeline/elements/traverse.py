@@ -12,12 +12,11 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from webob.exc import HTTPNotFound, HTTPRequestURITooLong
+from webob.exc import HTTPRequestURITooLong
 from zope.interface import alsoProvides
 
 from pipeline.composition import element
 from pipeline.interfaces import ConfigurationError, Facts, Handler, IRequest
-from pipeline.names import checked
 from pipeline.options import on_demand
 from pipeline.publishing.kinds import CONTAINER, KINDS, LEAF, known_kind
 from pipeline.publishing.steps import (
@@ -25,11 +24,11 @@ from pipeline.publishing.steps import (
     Path,
     call_hooks,
     default_steps,
-    is_anywhere,
     is_failure,
     name_view,
     parse,
     walk,
+    walk_from_root,
 )
 from pipeline.request import Request
 from pipeline.response import Response
@@ -101,7 +100,7 @@ def _walking(
             request.root = root(request)
         views = request.views
         if marked or request.virtual_root_path or (views is not None and views.has_traversers):
-            obj, kind = _walk_from_root(request, names)
+            obj, kind = walk_from_root(request, names)
         else:
             obj = request.root
             kind = known_kind(obj)
@@ -157,22 +156,6 @@ class Paths(dict[str, Path]):
                 self.clear()
             self[path] = parsed
         return parsed
-
-
-def _walk_from_root(request: Request, names: tuple[str, ...]) -> tuple[Any, int]:
-    """Walk to the virtual root, and then over the names. The hooks are also called with the root, if it is read."""
-    if names and is_anywhere(request, names[0]):
-        return walk(request, None, names)
-    obj: Any = request.root
-    known_kind(obj)  # a 404 for code (S1), before a hook is called with it
-    added = call_hooks(request, obj)
-    if request.virtual_root_path:
-        obj, kind = walk(request, obj, (*added, *checked(request.virtual_root_path)))
-        if kind == VIEW:
-            raise HTTPNotFound("There is nothing at this address.")
-        request.virtual_root = obj
-        added = ()
-    return walk(request, obj, (*added, *names))
 
 
 def _end_at_container(request: Request, obj: Any, slashed: bool, slash_redirect: bool) -> None:

@@ -42,6 +42,13 @@ class Cause(NamedTuple):
         """Return the cause with the words of that name, and these values in them."""
         return cls(where, *(text.format(**values) for text in WORDS[name]))
 
+    def lines(self) -> Iterator[str]:
+        """Yield the reason, the place and the remedy, if there is one, each with a title of eight letters."""
+        yield f"why     {self.why}"
+        yield f"where   {self.where}"
+        if self.remedy:
+            yield f"change  {self.remedy}"
+
 
 class Late(NamedTuple):
     """An exception that no part of the pipeline has seen: it was raised when all of them had returned."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import linecache
 import re
 import shlex
-import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
@@ -23,8 +22,7 @@ from urllib.parse import quote, urlencode
 
 from webob.exc import HTTPException, WSGIHTTPException
 
-from pipeline.between import InPython, Step
-from pipeline.composition import Element
+from pipeline.between import Step, step_of_element
 from pipeline.explaining.causes import Cause, Late, Way, causes
 from pipeline.explaining.changes import told_state
 from pipeline.explaining.recording import Part
@@ -33,7 +31,7 @@ from pipeline.explaining.walking import Walk, look_up, walk_again
 from pipeline.foreign import foreign
 from pipeline.http.error_pages import Problem, text_of
 from pipeline.http.tracebacks import chain_of, frames_of, traceback_of
-from pipeline.interfaces import Facts
+from pipeline.ini import Source
 from pipeline.order import Contract
 from pipeline.telling.secrets import masked_query, told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
@@ -88,10 +86,7 @@ def told_of(request: Any, error: Exception) -> tuple[Cause, Ways]:
 
 def lines_of(cause: Cause, ways: Ways) -> Iterator[str]:
     """Yield what is known of an error, as text."""
-    yield f"why     {cause.why}"
-    yield f"where   {cause.where}"
-    if cause.remedy:
-        yield f"change  {cause.remedy}"
+    yield from cause.lines()
     for title, lines in ways:
         yield f"\n{title}"
         yield from lines
@@ -99,7 +94,7 @@ def lines_of(cause: Cause, ways: Ways) -> Iterator[str]:
 
 # The parts that an exception has passed, found by its frames: nothing watches the site.
 
-FIRST: dict[str, Any] = {"context": None, "view_name": ""}
+FIRST: dict[str, Any] = {"context": None, "view_name": "", "virtual_root": None}
 FIRST |= dict.fromkeys("default_steps more_steps namespaces subpath".split(), ())  # noqa: SIM905
 """The fields that traversal sets, as they are before it."""
 _FOREIGN = foreign.__code__.co_filename
@@ -121,7 +116,7 @@ def passed(request: Any, error: BaseException, reads: bool = True) -> tuple[Way,
         in_error_view = any(frame.f_code.co_name == _ERROR_VIEW for frame, _ in walk_tb(error.__traceback__))
         late = [Late("the error view failed" if in_error_view else "the body or an output filter failed", error)]
         last = len(contracts) - 1
-    steps = [step_of_contract(contract) for contract in contracts[: last + 1]]
+    steps = [step_of_element(contract.element) for contract in contracts[: last + 1]]
     walks = next((step for step in steps if reads and step.facts.walks), None)
     walk = walk_again(request, FIRST, walks.element.options) if walks is not None else None
     noted: Walk | None = getattr(request, "zope_walk", None)
@@ -132,7 +127,7 @@ def passed(request: Any, error: BaseException, reads: bool = True) -> tuple[Way,
     look = look_up(request) if had_context else None
     if middleware is not None:
         found = SimpleNamespace(__code__=middleware, __name__=middleware.co_qualname.partition(".")[0])
-        steps.append(Step(None, found, InPython(found), {}))
+        steps.append(Step(None, found, Source({}, found), {}))
     parts = [part_of(step, told_state(request)) for step in steps]
     if at_end and look is not None:
         parts[last].look, parts[last].views = look, request.views
@@ -154,21 +149,6 @@ def left_last(error: BaseException, contracts: Sequence[Contract]) -> tuple[int,
             middleware = code
         in_foreign = code.co_filename == _FOREIGN
     return last, middleware
-
-
-def step_of_contract(contract: Contract) -> Step:
-    """Return the element of a contract, with its options and its place."""
-    source, options = contract.place
-    element: Any = source.factory if source is not None else None
-    if source is None:
-        module = sys.modules.get(str(getattr(contract.handler, "__module__", "")))
-        element = getattr(module, contract.name, None)
-    if isinstance(element, Element) and element.name == contract.name:
-        element = Element(element.factory, element.contract, options, source)
-    else:  # nothing else is known of it; the handler stands in the file of the factory
-        known = {"name": contract.name, "factory": contract.handler, "contract": contract, "options": options}
-        element = SimpleNamespace(facts=Facts(), **known)
-    return Step(element, element.factory, source or InPython(element.factory), options)
 
 
 def part_of(step: Step, state: Mapping[str, str]) -> Part:
@@ -270,7 +250,8 @@ def ini_of(request: Any) -> str:
     """Return the path of the ini that the request's pipeline comes from, or ""."""
     pipeline = request.pipeline
     contracts = pipeline.all_contracts if pipeline is not None else ()
-    files = [str(contract.place[0].file) for contract in contracts if contract.place[0] is not None]
+    sources = (contract.element.source for contract in contracts)
+    files = [str(source.file) for source in sources if source is not None]
     return next((file.removeprefix(f"{Path.cwd()}/") for file in files), "")
 
 

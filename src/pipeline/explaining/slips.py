@@ -17,8 +17,8 @@ from typing import Any
 
 import webob
 
-from pipeline.between import parsed
 from pipeline.explaining.remedies import NOTICES, RULES
+from pipeline.ini import parsed
 from pipeline.options import resolve
 from pipeline.telling.words import is_of_the_site
 

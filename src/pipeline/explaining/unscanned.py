@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.between import parsed
 from pipeline.explaining.slips import name_of
+from pipeline.ini import parsed
 from pipeline.views import Views
 
 MOST_FILES = 2_000

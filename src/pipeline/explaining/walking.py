@@ -12,17 +12,16 @@ from zope.interface import alsoProvides, providedBy
 
 from pipeline.auth.policy import lineage
 from pipeline.interfaces import PUBLIC, IDefaultSteps, INamespace, IPublishTraverse
-from pipeline.names import checked
 from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
 from pipeline.publishing.steps import (
     VIEW,
-    call_hooks,
     default_steps,
     is_anywhere,
     is_failure,
     parse,
     step,
     walk,
+    walk_from_root,
 )
 from pipeline.telling.words import kind_name, place_of, short
 from pipeline.views import View, Views
@@ -120,22 +119,17 @@ def walk_again(request: Any, fields: Mapping[str, Any], options: Mapping[str, An
 def _walk_from_root(request: Any, noted: Walk, max_segments: int) -> None:
     """Do what ``traverse`` does, and note each step."""
     names, _, _ = parse(request.environ.get("PATH_INFO", ""), max_segments)
-    if names and is_anywhere(request, names[0]):
-        _walk(request, noted, None, names, "path")
-        return
-    obj = request.root
-    noted.steps.append(Taken("", "", obj, "the root", short(obj)))
-    noted.end = obj
-    known_kind(obj)
-    added = call_hooks(request, obj)
-    if request.virtual_root_path:
-        obj, kind = _walk(request, noted, obj, (*added, *checked(request.virtual_root_path)), "virtual root")
-        if kind == VIEW:
-            noted.lost_root = True
-            return
-        request.virtual_root = obj
-        added = ()
-    obj, kind = _walk(request, noted, obj, (*added, *names), "path")
+    if not names or not is_anywhere(request, names[0]):
+        noted.end = request.root
+        noted.steps.append(Taken("", "", noted.end, "the root", short(noted.end)))
+
+    def noting(request: Any, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
+        is_virtual = obj is not None and request.virtual_root_path != () and request.virtual_root is None
+        found = _walk(request, noted, obj, names, "virtual root" if is_virtual else "path")
+        noted.lost_root = is_virtual and found[1] == VIEW
+        return found
+
+    obj, kind = walk_from_root(request, names, noting)
     views = request.views
     if views is not None and views.has_defaults and kind != VIEW:
         further = default_steps(request, obj)

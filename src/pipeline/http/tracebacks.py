@@ -9,7 +9,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from types import CodeType, TracebackType
 
-from pipeline.between import parsed
+from pipeline.ini import parsed
 
 LONGEST_TRACEBACK = 50_000
 """Characters of a traceback that are shown or logged."""

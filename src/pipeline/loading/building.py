@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -19,9 +19,9 @@ from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 from pipeline.between import openers
 from pipeline.composition import Element, Offers, Pipeline
 from pipeline.interfaces import Handler
-from pipeline.loading.command_line import make_importable, parse_variables, split_name
+from pipeline.loading.command_line import parse_variables, plan_of, split_name
 from pipeline.order import Contract
-from pipeline.paste import Step, check, named_errors, plan, step_of, unfolded
+from pipeline.paste import Chain, Step, named_errors, step_of, unfolded
 from pipeline.switch import Switch
 from pipeline.telling.errors import refusal
 from pipeline.telling.words import place_of
@@ -41,6 +41,8 @@ class Built(NamedTuple):
     app: Any
     ends: list[tuple[Step, Pipeline]]
     """The end of each pipeline, innermost: a publisher, as a rule."""
+    chains: list[Chain]
+    """Each chain of parts that a request may pass."""
 
     def views(self) -> Iterator[tuple[Step, Views]]:
         """Yield each publisher and its views."""
@@ -64,16 +66,13 @@ def build(
     """
     logging.getLogger("pipeline").addHandler(logging.NullHandler())  # what loading logs is for who serves the site
     path, name = split_name(ini)
-    make_importable(path)
-    uri, variables = f"config:{path}", parse_variables(list(words))
-    check(list(plan(uri, name, **variables)))
+    chains = plan_of(ini, words, has_order=True)
     building = Building(watch, opened, options)
-    with named_errors(uri):
-        context = loadcontext(APP, uri, name=name, global_conf=variables)
-        app = building.app(context)
+    with named_errors(uri := f"config:{path}"):
+        app = building.app(loadcontext(APP, uri, name=name, global_conf=parse_variables(words)))
     if isinstance(app, Pipeline):
         app.finish()
-    return Built(app, building.ends)
+    return Built(app, building.ends, chains)
 
 
 class Building:
@@ -97,7 +96,9 @@ class Building:
     def end(self, context: LoaderContext) -> Any:
         """Return the app of a context without filters."""
         if context.protocol in ("paste.composite_factory", "paste.composit_factory"):
-            context.loader = _Loader(context.loader, self)
+            loader: Any = copy(context.loader)
+            loader.get_app = lambda *given, **conf: self.app(loader.app_context(*given, **conf))
+            context.loader = loader  # the apps that the composite loads have watchers, too
             app = context.create()
             if isinstance(app, Switch) and not context.local_conf.get("default"):
                 app.default = self.watched(step_of(context), app.default)  # it says which lines there are
@@ -162,17 +163,3 @@ def filtered(context: LoaderContext, app: Any) -> Any:
 
 CALLERS = (__file__, loadwsgi.__file__, util.__file__)
 """The files whose code calls a filter."""
-
-
-@dataclass(eq=False)
-class _Loader:
-    """The loader that a composite gets: what it loads has watchers, too."""
-
-    loader: Any
-    building: Building
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.loader, name)
-
-    def get_app(self, name: str | None = None, global_conf: Any = None) -> Any:
-        return self.building.app(self.loader.app_context(name, global_conf=global_conf))

@@ -82,6 +82,24 @@ def walk(request: Any, obj: Any, names: Iterable[str], step: Callable[..., Any] 
     return obj, kind
 
 
+def walk_from_root(
+    request: Any, names: tuple[str, ...], walk: Callable[..., tuple[Any, int]] = walk
+) -> tuple[Any, int]:
+    """Walk to the virtual root, and then over the names. The hooks are also called with the root, if it is read."""
+    if names and is_anywhere(request, names[0]):
+        return walk(request, None, names)
+    obj: Any = request.root
+    known_kind(obj)  # a 404 for code (S1), before a hook is called with it
+    added = call_hooks(request, obj)
+    if request.virtual_root_path:
+        obj, kind = walk(request, obj, (*added, *checked(request.virtual_root_path)))
+        if kind == VIEW:
+            raise HTTPNotFound("There is nothing at this address.")
+        request.virtual_root = obj
+        added = ()
+    return walk(request, obj, (*added, *names))
+
+
 def is_anywhere(request: Any, name: str) -> bool:
     """Return whether a name enters a namespace that is the same in each place, so that no root is read for it."""
     space, views = (mark[1] if (mark := MARK.match(name)) else None), request.views

@@ -25,7 +25,7 @@ from pipeline.explaining.causes import Cause, Late, causes, way_of
 from pipeline.explaining.recording import Recorder
 from pipeline.interfaces import Handler
 from pipeline.loading.building import build
-from pipeline.loading.command_line import host_of, plan_of, split_name
+from pipeline.loading.command_line import host_of, split_name
 from pipeline.paste import Step
 from pipeline.staging.asked import Asked, links_of, of_this_site
 from pipeline.staging.effects import OF_DATABASES, Effects
@@ -117,10 +117,9 @@ class Stage(Site):
 
     def load(self) -> list[Views]:
         """Load the app, with watchers that tell the cause of an answer."""
-        self.chains = plan_of(self.path, self.words)
-        self.ends = {chain.steps[-1].where for chain in self.chains if chain.steps}
         built = build(self.path, self.words, self.watch, self.opened, self.copies.redirect)
-        self.app = built.app
+        self.app, self.chains = built.app, built.chains
+        self.ends = {chain.steps[-1].where for chain in self.chains}
         return [views for _, views in built.views()]
 
     def opened(self, request: Any, value: Any) -> None:

@@ -22,7 +22,7 @@ from pipeline.elements.transaction import call_if_stored
 from pipeline.forms.models import IModels
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.loading.building import build
-from pipeline.loading.command_line import host_of, plan_of
+from pipeline.loading.command_line import host_of
 from pipeline.paste import Chain, Step
 from pipeline.promises import IInvariant, IOwnerOf, OwnerOf
 from pipeline.staging.asked import Asked
@@ -115,11 +115,10 @@ class Site:
         if isinstance(self.ini, Pipeline):
             self.app: Any = self.ini
             return [self.ini.published] if self.ini.published is not None else []
-        self.chains = plan_of(self.ini, self.words)
+        built = build(self.ini, self.words, self.watch, options=self.copies.redirect)
+        self.app, self.chains = built.app, built.chains
         ends = [chain.steps[-1] for chain in self.chains]
         self._mounted = {end.where: end.factory for end in ends if end.element is None}
-        built = build(self.ini, self.words, self.watch, options=self.copies.redirect)
-        self.app = built.app
         return [views for _, views in built.views()]
 
     def _of_mounted(self) -> Views:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, get_type_hints
 from warnings import catch_warnings
 
 from pipeline.attributes import AS_TEXT, names_of
-from pipeline.between import parsed
 from pipeline.composition import Element
+from pipeline.ini import parsed
 from pipeline.interfaces import Facts
 from pipeline.order import Contract, objection
 from pipeline.paste import Chain, Step

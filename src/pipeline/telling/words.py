@@ -13,8 +13,8 @@ from typing import Any
 
 from zope.interface import Interface
 
-from pipeline.between import place_of as place_of
 from pipeline.http.tracebacks import OUR_CODE as OUR_CODE
+from pipeline.ini import place_of as place_of
 
 WATCHERS = {
     f"{OUR_CODE}{file}.py"

@@ -176,10 +176,8 @@ def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
     print(f"{bold(f'{asked} -> {explained.line}')}, {len(explained.body)} bytes{broken}, {took}")
     for cause in explained.causes:
         print()
-        _put("why     ", cause.why)
-        _put("where   ", cause.where)
-        if cause.remedy:
-            _put("change  ", cause.remedy)
+        for line in cause.lines():
+            print(textwrap.fill(line, LONGEST, subsequent_indent=" " * 8, break_on_hyphens=False))
     if parts:
         hint = "" if long else " and the names of its changes; --long shows more"
         print(f"\n{bold('Elements')}, outermost first, each with its own time{hint}")
@@ -240,7 +238,3 @@ def shown(changed: Mapping[str, str]) -> dict[str, str]:
         name if name.startswith("request.") or name == BODY else f"environ[{name!r}]": value
         for name, value in changed.items()
     }
-
-
-def _put(title: str, text: str) -> None:
-    print(textwrap.fill(text, LONGEST, initial_indent=title, subsequent_indent=" " * 8, break_on_hyphens=False))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from pipeline.loading.building import build
-from pipeline.loading.command_line import options_of, parser_of, plan_of
+from pipeline.loading.command_line import options_of, parser_of
 from pipeline.options import resolve
 from pipeline.publishing.openapi import defaults_in, describe, root_class, written
 from pipeline.telling.errors import refusal
@@ -19,8 +19,8 @@ def main(arguments: Sequence[str]) -> int:
     publishers = list(built.views())
     if len(publishers) != 1:
         raise refusal("several publishers", ini=options.ini, count=len(publishers))
-    chains = [chain.steps for chain in plan_of(options.ini, options.variables)]
-    roots = [resolve(options.root)] if options.root else [root for steps in chains for root in defaults_in(steps)]
+    found = (root for chain in built.chains for root in defaults_in(chain.steps))
+    roots = [resolve(options.root)] if options.root else list(found)
     if not roots:
         raise refusal("no root")
     made = describe(publishers[0][1], root_class(roots[-1]), options.title)

@@ -14,7 +14,7 @@ from pipeline.database.instead import read_only_if_locked
 from pipeline.interfaces import Handler
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import build
-from pipeline.loading.command_line import host_of, options_of, parser_of, plan_of
+from pipeline.loading.command_line import host_of, options_of, parser_of
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Step
 from pipeline.telling.errors import refusal
@@ -52,11 +52,11 @@ def in_site(
 
     has_root  whether the root is one of the names. It may be what is broken
     """
-    chains = plan_of(ini, variables)
-    shell = Shell({chain.steps[-1].where for chain in chains}, work, has_root)
+    shell = Shell(work, has_root)
     built = build(ini, variables, shell.watch)
+    shell.ends = {chain.steps[-1].where for chain in built.chains}
     shell.names["app"] = built.app
-    environ = request_of("GET", "/", [f"Host: {host_of(chains)}"], [])
+    environ = request_of("GET", "/", [f"Host: {host_of(built.chains)}"], [])
     with read_only_if_locked(shell.tell_read_only):
         line, _, _, escaped = answer_of(built.app, environ)
     if (error := shell.error or escaped) is not None:
@@ -74,10 +74,10 @@ class Shell:
     close both afterwards.
     """
 
-    ends: Container[str]
-    """The places of the ends of the pipelines."""
     run: Callable[[Mapping[str, Any]], int]
     has_root: bool = True
+    ends: Container[str] = ()
+    """The places of the ends of the pipelines."""
     names: dict[str, Any] = field(default_factory=dict)
     status: int | None = None
     """The exit status of the code; None if it has not run."""
