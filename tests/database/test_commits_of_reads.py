@@ -169,7 +169,8 @@ class Site:
         self.steps: tuple[Callable[[Any], object], ...] = ()
         self.status, self.told = 200, list[object]()
         url = str(self.engines[0].url)
-        self.app = Pipeline(retry(delay=0), sql(url=url), errors(), transaction(), end(view=self.view))
+        database = sql(url=url, driver_connection=True)
+        self.app = Pipeline(retry(delay=0), database, errors(), transaction(), end(view=self.view))
         for engine in (*self.engines, *(database.engine for database in sql_databases._databases.values())):
             event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
 

@@ -144,11 +144,11 @@ def test_what_sets_autocommit(statement: str, expected: bool) -> None:
     [
         *((one, True) for one in ("SAVEPOINT a", "release savepoint a;", "RELEASE a", "ROLLBACK TO SAVEPOINT a")),
         *((one, True) for one in ("rollback to a", 'SAVEPOINT "a b"')),
-        *((one, False) for one in ("INSERT INTO savepoint VALUES (1)", "ROLLBACK", "rollback work")),
+        *((one, False) for one in ("savepoints", "ROLLBACK", "rollback work")),
     ],
 )
-def test_what_sets_or_ends_a_savepoint(statement: str, expected: bool) -> None:
-    assert statement_of(statement).is_of_savepoint is expected
+def test_what_sets_or_ends_a_savepoint_ends_no_transaction(statement: str, expected: bool) -> None:
+    assert statement_of(statement).is_ordinary is expected
 
 
 @pytest.mark.parametrize("statement", ["NOTIFY x", "SELECT pg_notify('x', 'y')", "SELECT lo_unlink(1)"])

@@ -347,7 +347,7 @@ def test_a_listener_may_keep_something_with_the_connection(url: str) -> None:
         if request.path == "/driver":
             connection.connection.cursor().close()
 
-    app = site(url, view)
+    app = site(url, view, driver_connection=True)
     for path in ("/", "/", "/driver", "/"):
         assert ask(app, path).status_int == 200
     assert seen[0] is seen[1] is seen[2] is not seen[3]

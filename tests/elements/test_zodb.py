@@ -322,6 +322,12 @@ def test_a_root_that_cannot_be_imported_is_refused_at_load(uri: str, name: str) 
         zodb(uri=uri, root=name)(lambda environ, start_response: [])
 
 
+@pytest.mark.parametrize("name", ["os:getpid", "builtins:setattr", "os:sep"])
+def test_a_root_that_cannot_be_called_with_that_of_the_database_is_refused_at_load(uri: str, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"option 'root': {name} cannot be called"):
+        zodb(uri=uri, root=name)(lambda environ, start_response: [])
+
+
 # Several databases
 
 

@@ -42,7 +42,7 @@ class Place:
         store.write_text('{"given": 1}')
         options = {
             "foreign": "paste.filter_app_factory = proving.tables:swallow",
-            "sql": f"url = {url.replace('%', '%%')}",
+            "sql": f"url = {url.replace('%', '%%')}\ndriver_connection = true",
             "filestore": f"paste.filter_factory = filestore:filestore\npath = {store}",
             "traverse": "root = proving.tables:root",
         }

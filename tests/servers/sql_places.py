@@ -106,7 +106,8 @@ on_sqlite = pytest.mark.parametrize("place", [SQLITE], indirect=True)
 
 
 def site(place: Place, view: View, *, attempts: int = 5, **options: Any) -> Pipeline:
-    """In the default order."""
+    """In the default order. A view may take the driver's connection, unless the options say otherwise."""
+    options.setdefault("driver_connection", True)
     outer = (retry(attempts=attempts, delay=0), sql(url=place.url, **options), errors(), transaction())
     return Pipeline(*outer, end(view=view))
 

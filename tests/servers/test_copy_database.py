@@ -209,6 +209,33 @@ def test_a_source_that_was_cut_is_refused(
     assert history(target) == before
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # ZODB leaves the file open
+@pytest.mark.parametrize("around", ["", "zodb", "blobstorage", "demostorage"])
+def test_a_source_of_zconfig_is_as_it_was(
+    here: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str], around: str
+) -> None:
+    """ZODB would cut the rest of a file off, if it may write it."""
+    fill(here("a"), 3)
+    source = Path(here("a").removeprefix("file://"))
+    section = f"<filestorage>\n  path {source}\n</filestorage>"
+    if around:
+        blobs = f"  blob-dir {tmp_path}/blobs\n" if around == "blobstorage" else ""
+        section = f"<{around}>\n{blobs}{section}\n</{around}>"
+    (tmp_path / "site.conf").write_text(section)
+    uri = f"zconfig://{tmp_path}/site.conf"
+    target = [here("whole", blobs=around in ("blobstorage", "demostorage"))]
+    assert copy_database.main([uri, *target]) == 0, capsys.readouterr().err
+    assert history(here("whole")) == history(here("a"))
+    with source.open("r+b") as file:
+        file.truncate(source.stat().st_size - 3)
+    cut = source.read_bytes()
+    copy_database.main(["--continue", uri, *target])
+    assert source.read_bytes() == cut
+    assert not list(source.parent.glob("*.tr*"))
+    if around != "demostorage":
+        assert f"{source}, cannot be read from byte" in capsys.readouterr().err
+
+
 def test_a_commit_that_has_not_ended_is_no_cut(here: Callable[..., str]) -> None:
     """Of a process that writes the source while it is copied, or was killed."""
     fill(here("a"))

@@ -263,6 +263,12 @@ def case_expression(request: Request) -> None:
     insert(request)
 
 
+def isolation(request: Request) -> None:
+    """SQLAlchemy asks the driver."""
+    insert(request)
+    assert request.sql.connection().get_isolation_level()
+
+
 def two_in_one_string(request: Request) -> None:
     number = request.attempt
     request.sql.connection().exec_driver_sql(
@@ -301,7 +307,7 @@ def call(request: Request) -> None:
 
 
 SAME: list[tuple[list[Any], list[Work]]] = [
-    (EVERY_DRIVER, [insert, case_expression, driver, driver_and_savepoints]),
+    (EVERY_DRIVER, [insert, case_expression, isolation]),
     (ON_POSTGRES, [two_in_one_string, block, failing_block]),
     (ON_MARIADB, [call]),
 ]
@@ -319,9 +325,73 @@ def test_r2_what_commits_nothing_is_tried_again(place: Place, work: Work) -> Non
         if request.attempt == 1:
             fail(request)
 
-    answer = ask(site(place, view))
+    answer = ask(site(place, view, driver_connection=False))
     assert (answer.status_int, attempts) == (200, [1, 2])
     assert place.look() == ["a2", "was"]
+
+
+# The connection of the driver, where nothing is seen
+
+
+@on_each_driver
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_the_connection_of_the_driver_is_refused(place: Place, method: str, caplog: Any) -> None:
+    errors: list[str] = []
+
+    def view(request: Request, response: Response) -> None:
+        do(NEW if method == "POST" else "SELECT 1")(request)
+        with pytest.raises(RuntimeError) as raised:
+            raw("ROLLBACK")(request)
+        errors.append(str(raised.value))
+
+    assert ask(site(place, view, driver_connection=False), method=method).status_int == 200
+    assert place.look() == (["new", "was"] if method == "POST" else ["was"])
+    [said] = errors
+    for what in ("sql: request.sql.connection().connection", "option driver_connection = true", "not tried again"):
+        assert what in said
+
+
+@on_each_driver
+@pytest.mark.parametrize("work", [driver, driver_and_savepoints], ids=name_of)
+@pytest.mark.parametrize("fails", [False, True])
+def test_r2a_a_request_that_may_take_it_is_not_tried_again(place: Place, work: Work, fails: bool) -> None:
+    attempts: list[int] = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        work(request)
+        if fails:
+            fail(request)
+
+    answer = ask(site(place, view))
+    assert attempts == [1]
+    assert (answer.status_int, answer.headers.get("X-Outcome")) == ((500, "unknown") if fails else (200, None))
+    assert place.look() == (["was"] if fails else ["a1", "was"])
+
+
+def by_rollback(request: Request) -> None:
+    request.sql.connection().connection.rollback()
+
+
+def by_rollback_of_the_driver(request: Request) -> None:
+    request.sql.connection().connection.driver_connection.rollback()
+
+
+@on_each_driver
+@pytest.mark.parametrize("end", [by_rollback, by_rollback_of_the_driver, raw("ROLLBACK")], ids=name_of)
+@pytest.mark.parametrize("more", [False, True])
+def test_r16_a_driver_that_takes_changes_back_is_told(place: Place, end: Work, more: bool, caplog: Any) -> None:
+    """By the state of its transaction, at the next statement and at the end."""
+
+    def view(request: Request, response: Response) -> None:
+        do(NEW)(request)
+        end(request)
+        if more:
+            do("INSERT INTO t VALUES ('more')")(request)
+
+    answer = ask(site(place, view))
+    assert (answer.status_int, answer.headers.get("X-Outcome"), place.look()) == (500, "unknown", ["was"])
+    assert "its changes may be lost" in caplog.text
 
 
 @on_each_driver

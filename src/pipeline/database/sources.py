@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from traceback import walk_tb
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,6 +26,9 @@ OF_DATABASES = ("cache_size", "cache_size_bytes", "pool_size", "pool_timeout")
 """Settings of a ZODB DB that a URI may also have."""
 TIMED_OUT = (1205, 1969, 3024)
 """Errors of MariaDB and MySQL: a statement or a lock took too long."""
+UNANSWERED = frozenset({None, "25P03", 1153, -1, *range(2000, 3000)})
+"""Codes of errors after which the connection is gone. Without one the server has not answered; by 2000 and more the
+client of MySQL speaks for itself. 25P03, 1153: a limit of idle transactions, and of packets."""
 
 
 class Source:
@@ -76,7 +80,7 @@ class Source:
                 "be read (python -m ZODB.fsrecover)"
             )
             return RuntimeError(f"{what}: {hint}"), "is damaged or is not a Data.fs", True
-        number = getattr(error, "errno", None)  # of MySQL: from 2000 on its client speaks for itself
+        number = getattr(error, "errno", None)  # of MySQL
         was_answered = getattr(error, "pgcode", None) or (isinstance(number, int) and 1000 <= number < 2000)
         return error, "cannot be opened" if was_answered else "cannot be reached", False
 
@@ -91,6 +95,15 @@ def is_avoidable(error: BaseException, lost: tuple[type[BaseException], ...]) ->
         or getattr(error, "errno", None) in TIMED_OUT
         or getattr(error, "pgcode", "") is None
     )
+
+
+def note_statement(error: Any) -> None:
+    """Note on an error of RelStorage, as SQLAlchemy does, that the connection is lost and at which statement: if it
+    is lost there in each attempt, that statement is at fault (``retry``)."""
+    if getattr(error, "pgcode", getattr(error, "errno", 0)) in UNANSWERED:
+        frames = (frame for frame, _ in walk_tb(error.__traceback__))
+        own = [one.f_code.co_name for one in frames if one.f_globals["__name__"].startswith("relstorage.")]
+        error.connection_invalidated, error.statement = True, f"of RelStorage: {'/'.join(own)}"
 
 
 def lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:

@@ -78,6 +78,7 @@ class Database:
             given = {name: int(str(parsed.query[name])) for name, _ in self.driver.sure if name in parsed.query}
             self.connect_args = {**dict(self.driver.sure), **given}
             settings = {**settings, "connect_args": self.connect_args}
+            self.driver_connection = settings.pop("driver_connection", False)
             if own is SQLITE:
                 settings["pool_pre_ping"] = False  # its connections die with their file, which is compared
             parsed = parsed.difference_update_query(given)

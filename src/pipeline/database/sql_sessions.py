@@ -22,7 +22,7 @@ from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join
 from pipeline.database import forks
 from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, execute, position_after
 from pipeline.database.sql_errors import NeedsPrimary, TransactionFailed
-from pipeline.database.statements import statement_of
+from pipeline.database.statements import Statement, statement_of
 from pipeline.database.transactions import (
     Manager,
     all_voted,
@@ -59,7 +59,7 @@ class RequestSession(Session):
 
     def rollback(self) -> None:
         """Take back the changes of this transaction. Only this leads to a commit without them."""
-        self.bound.look_back()
+        self.bound.look()
         super().rollback()
         self.bound.taken_back, self.bound.connection = True, None
 
@@ -81,13 +81,17 @@ class RequestConnection(Connection):
     @property
     def connection(self) -> Any:
         """The connection of the pool. A view that takes it may use the driver, unseen."""
-        connection = super().connection
-        if self.bound.ending:
-            vars(connection).pop("rollback", None)
-        else:
+        if not self.bound.ending:
             self.bound.hand_out_driver()
-            vars(connection)["rollback"] = refuse_rollback
-        return connection
+        return super().connection
+
+    def get_isolation_level(self) -> Any:
+        """Return the level. SQLAlchemy asks the driver for it, which hands out nothing."""
+        ending, self.bound.ending = self.bound.ending, True
+        try:
+            return super().get_isolation_level()
+        finally:
+            self.bound.ending = ending
 
     def _commit_impl(self) -> None:
         self.bound.begin_commit()
@@ -148,11 +152,8 @@ class Bound:
     """True if the transaction of the database has had a statement that is not known to be a plain read."""
     open = False
     """True if the driver has reported, after a change, that its transaction is open."""
-    handed_out = False
-    """True if the view has the connection of the driver."""
     is_watched = False
-    """True while ``WATCHED`` is set: during a statement that may replace the transaction, and while the view may
-    use the driver. All savepoints of the session are older, so that none ends with it."""
+    """True while ``WATCHED`` is set, during a statement that may replace the transaction."""
     failure = ""
     """The last error of the database in this transaction."""
     failure_is_transient = False
@@ -197,8 +198,7 @@ class Bound:
         self.connection = connection
         proxied = connection.connection
         self.driver_connection, self.info = proxied.driver_connection, proxied.info
-        self.ending = self.committing = self.changed = self.open = self.rolled_back = self.handed_out = False
-        self.is_watched = False
+        self.ending = self.committing = self.changed = self.open = self.rolled_back = self.is_watched = False
         self.failure = ""
         self.info[BOUND] = self
         if self.only_reads():
@@ -240,13 +240,11 @@ class Bound:
                 refuse_rollback()
             self.note_called(statement.called)
             self.changed = self.on_replica is None
-            if self.is_watched and (statement.may_replace or statement.is_of_savepoint):
-                if self.state() != FAILED:  # else the statement fails, or takes the savepoint back
-                    self.check_savepoint()
-                self.is_watched = False
-            if statement.may_replace:
-                self.set_savepoint()
         self.look()
+        is_settled = self.ending or self.only_reads()
+        if statement.may_replace and not is_settled and self.state() in (IDLE, OPEN):
+            execute(self.driver_connection, f"SAVEPOINT {WATCHED}")
+            self.is_watched = True
 
     def note_called(self, called: frozenset[str] | None) -> None:
         """Note the functions by which the next request could meet something of this one in the session (R13)."""
@@ -257,28 +255,29 @@ class Bound:
 
     def after_statement(self, text: str) -> None:
         """Notice that the statement has ended the transaction."""
-        statement = statement_of(text)
-        if self.is_watched and statement.may_replace:
+        if self.is_watched:
             self.check_savepoint()
-        self.look(statement.is_ordinary)
-        if self.handed_out:
-            self.set_savepoint()
+        self.look(statement_of(text))
 
     def hand_out_driver(self) -> None:
-        """Note that the view may use the connection of the driver, where no statement is seen.
-
-        The connection is closed at the end of the request, so that it cannot be used in another one (R13).
-        """
-        self.changed, self.handed_out = self.on_replica is None, True
+        """Note that the view may use the connection of the driver, where no statement is seen: it may commit (R2a),
+        and leave something in its session (R13). Refuse it unless the option allows it."""
+        if not self.database.driver_connection:
+            raise RuntimeError(
+                "sql: request.sql.connection().connection: what a view does by the connection of the driver is not "
+                "seen. Use request.sql, or allow it by the option driver_connection = true of sql: then a request "
+                "that does so is not tried again, and its connection is closed"
+            )
         self.info[CLOSE_AT_END] = self.database.is_pooled
-        self.set_savepoint()
+        if self.on_replica is None:
+            self.changed, self.tm.outcome = True, self.tm.outcome or "unknown"
 
     def refuse_or_commit(self) -> None:
         """Refuse to commit a failed transaction. The database would roll it back without an error."""
         connection = self.connection
         if self.lost or (connection is not None and connection.closed):
             raise RuntimeError(
-                "sql: the view has closed the connection or the transaction of request.sql, so its changes are "
+                "sql: the view has ended the connection or the transaction of request.sql, so its changes may be "
                 "lost. Only request.sql.rollback() takes back changes"
             )
         if self.rolled_back or self.state() == FAILED:
@@ -358,26 +357,18 @@ class Bound:
                 execute(self.driver_connection, self.database.dialect.ready)
         return self.state() == IDLE
 
-    def look(self, is_ordinary: bool = True) -> None:
-        """Notice that the view has ended the transaction: by COMMIT in a statement, or by DDL on MariaDB, which may
-        be the first statement."""
+    def look(self, after: Statement | None = None) -> None:
+        """Notice that the view has ended the transaction: by a statement, COMMIT or DDL on MariaDB, which may be
+        the first one; or by the connection of the driver, which may have taken the changes back."""
         if self.changed and not self.ending:
             state = self.state()
-            if state == IDLE and (self.open or not is_ordinary):
-                self.tm.outcome = "committed"
+            if state == IDLE and (self.open or (after is not None and not after.is_ordinary)):
+                if after is None:
+                    self.lost = True
+                else:
+                    self.tm.outcome = "committed"
                 self.database.driver.begin_again(self.driver_connection)
             self.open = state == OPEN
-
-    def look_back(self) -> None:
-        """Notice what the view has done by the connection of the driver."""
-        self.look()
-        if self.is_watched:
-            self.check_savepoint()
-
-    def set_savepoint(self) -> None:
-        if not self.is_watched and not self.ending and not self.only_reads() and self.state() in (IDLE, OPEN):
-            execute(self.driver_connection, f"SAVEPOINT {WATCHED}")
-            self.is_watched = True
 
     def check_savepoint(self) -> None:
         """Set the outcome if the savepoint is gone: then the transaction was ended, and another may be open."""
@@ -406,7 +397,7 @@ class Bound:
             if ended:  # or SQLite would store what follows at once
                 self.database.driver.begin_again(self.driver_connection)
         self.open = False
-        if self.is_watched and statement_of(context.statement or "").may_replace:
+        if self.is_watched:
             self.check_savepoint()
 
     def beforeCompletion(self, transaction: object) -> None:
@@ -416,7 +407,7 @@ class Bound:
         """
         session = self.session
         if not reads_only(self.tm):
-            self.look_back()
+            self.look()
             resources = joined(self.tm)
             self.resource = next((one for one in resources if getattr(one, "session", None) is session), None)
             if self.resource is not None:
@@ -505,7 +496,7 @@ def refuse_commit() -> NoReturn:
 
 
 def refuse_rollback() -> NoReturn:
-    raise RuntimeError("sql: request.sql.rollback() takes back changes; a statement, or the driver, must not")
+    raise RuntimeError("sql: request.sql.rollback() takes back changes; a statement must not")
 
 
 def refuse_autocommit() -> NoReturn:

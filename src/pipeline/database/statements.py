@@ -87,8 +87,6 @@ class Statement(NamedTuple):
     """True if the text is one statement, of a kind that ends no transaction."""
     may_replace: bool
     """True if it may end the transaction and begin another, so that one is open afterwards."""
-    is_of_savepoint: bool
-    """True if it sets a savepoint, or ends one with all that were set after it."""
     sets_autocommit: bool
     """True if it has all later statements committed at once."""
     takes_back: bool
@@ -118,7 +116,6 @@ def statement_of(text: str) -> Statement:
         called=unknown.union(writes) if is_clear and is_known else None,
         is_ordinary=is_ordinary,
         may_replace=not is_ordinary and _ENDS.search(text) is not None,
-        is_of_savepoint=kind == "savepoint",
         sets_autocommit=(not is_ordinary or kind in _SETTINGS) and _AUTOCOMMIT.search(text) is not None,
         takes_back=not is_ordinary and _TAKES_BACK.search(bare) is not None,
         is_unrefused=_UNREFUSED.search(text) is not None,

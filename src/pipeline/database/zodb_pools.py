@@ -26,7 +26,7 @@ from pipeline.database.connections import keep, leave_to_parent
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri
 from pipeline.database.pools import close_all as close_all
-from pipeline.database.sources import Given, Source, is_avoidable, lost_exceptions
+from pipeline.database.sources import Given, Source, is_avoidable, lost_exceptions, note_statement
 from pipeline.database.storages import ask_for_news
 from pipeline.database.transactions import IDLE, IN_USE, INHERITED, DatabaseRequest, Manager, begin, begin_to_read
 from pipeline.database.written import NOTHING, Positions
@@ -74,6 +74,8 @@ class PooledConnection:
             for db in list(self.pool.databases.values()):
                 if isinstance(oids := getattr(db.storage, "_oids", None), list):
                     oids.clear()
+        if is_lost:
+            note_statement(error)
         self.tm.must_discard = self.tm.must_discard or is_lost
         return is_lost
 

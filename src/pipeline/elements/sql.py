@@ -75,6 +75,7 @@ def sql(
     statement_timeout: float | None = None,
     lock_timeout: float | None = None,
     hide_parameters: bool = True,
+    driver_connection: bool = False,
 ) -> Offers:
     """Provide an SQLAlchemy session.
 
@@ -102,6 +103,9 @@ def sql(
                        PostgreSQL, 50 on MariaDB, 5 on SQLite
     hide_parameters    whether the values of the parameters of a failed statement, which visitors have sent, stay
                        out of the log and of error pages (S25); default true
+    driver_connection  whether views may take the driver's connection: ``request.sql.connection().connection``. What
+                       they do there is not seen. So such a request is not tried again (R2a), and its connection is
+                       closed; default false: it is an error
 
     Provides ``request.sql``, opened on first use and joined to ``request.tm`` by zope.sqlalchemy. The database can
     only be changed inside ``transaction``, which commits all changes of the session. Elsewhere, and in a streamed
@@ -126,6 +130,7 @@ def sql(
         "pool_pre_ping": pool_pre_ping,
         "isolation_level": isolation_level,
         "hide_parameters": hide_parameters,
+        "driver_connection": driver_connection,
     }
     at_least(0, max_lag=max_lag, pool_size=pool_size, pool_timeout=pool_timeout)
     at_least(-1, max_overflow=max_overflow, pool_recycle=pool_recycle)  # -1: no limit, as SQLAlchemy has it

@@ -17,6 +17,7 @@ from pipeline.database.places import OF_ZODB, facts_of_uris, scheme_of
 from pipeline.database.pools import close_all as close_all
 from pipeline.database.transactions import OFFERED, Manager
 from pipeline.database.zodb_pools import PooledConnection, PooledRequest, pool_of, pool_of_given
+from pipeline.declared import takes
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.jobs import JobRequest
 from pipeline.options import on_demand, resolve
@@ -164,6 +165,8 @@ def _finder(root: str | Callable[[Any], Any]) -> Callable[[Any], Any] | None:
             found: Callable[[Any], Any] = resolve(root)
         except ValueError as error:
             raise ConfigurationError(f"zodb: option 'root': {error}") from error
+        if not takes(1, found):
+            raise ConfigurationError(f"zodb: option 'root': {root} cannot be called with the root of the database")
         return found
     keys = [key for key in root.split("/") if key]
     if not keys:

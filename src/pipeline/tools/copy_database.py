@@ -18,21 +18,23 @@ from functools import partial
 from typing import Any
 
 from ZODB.blob import copyTransactionsFromTo, is_blob_record
+from ZODB.config import BaseConfig
 from ZODB.FileStorage.FileStorage import FileIterator, FileStorage
 from ZODB.FileStorage.format import CorruptedError
 from ZODB.interfaces import IBlobStorage, IBlobStorageRestoreable
 from ZODB.POSException import POSKeyError
 from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import load_current, p64, u64, z64
+from zodburi import resolve_uri
 
-from pipeline.database.places import loggable_uri, without_secrets
+from pipeline.database.places import loggable_uri, scheme_of, without_secrets
 from pipeline.database.storages import RELSTORAGE, file_of, patiently, storage_of, with_option
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import options_of, parser_of
 from pipeline.telling.errors import refusal
 
 READ_ONLY = ("file", "zeo", *RELSTORAGE)
-"""Schemes whose URIs take ``read_only``; only those of memory and of ZConfig do not."""
+"""Schemes whose URIs take ``read_only``. Those of ZConfig have it in their file."""
 
 
 class Transactions:
@@ -126,7 +128,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         with (
             Interruption() as interruption,
-            opened(read_only(options.source)) as source,
+            opened(read_only(options.source), is_source=True) as source,
             opened(options.target) as target,
         ):
             if options.source == options.target:
@@ -207,11 +209,24 @@ def read_only(uri: str) -> str:
     return with_option(uri, "read_only", 1) if uri.partition(":")[0] in READ_ONLY else uri
 
 
+def make_read_only(section: BaseConfig) -> None:
+    """Have a storage of ZConfig, and those that it is around, opened read-only: ZODB cuts a file otherwise."""
+    if hasattr(section.config, "read_only"):
+        section.config.read_only = True
+    for value in vars(section.config).values():
+        for inner in value if isinstance(value, list) else [value]:
+            if isinstance(inner, BaseConfig):
+                make_read_only(inner)
+
+
 @contextmanager
-def opened(uri: str) -> Iterator[Any]:
+def opened(uri: str, is_source: bool = False) -> Iterator[Any]:
     """The storage of a URI, closed in the end; ConfigurationError if it cannot be opened."""
     try:
         factory, _ = storage_of(uri)
+        if is_source and scheme_of(uri) == "zconfig":
+            factory, _ = resolve_uri(uri)
+            make_read_only(factory.__self__)
         storage = patiently(factory)
     except Exception as error:
         reason = without_secrets(f"{type(error).__name__}: {error}", uri)

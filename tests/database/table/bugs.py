@@ -164,7 +164,13 @@ BUGS = [
     ),
     Bug(
         "a commit by the view is not seen",
-        *(see_no_commit, "sql", (a.VIEW,), (a.READ,), (a.COMMIT_STATEMENT, a.DRIVER_COMMIT)),
+        *(see_no_commit, "sql", (a.VIEW,), (a.READ,), (a.COMMIT_STATEMENT,)),
+        *("2 attempts were made", a.CONFLICTS),
+    ),
+    Bug(
+        "the connection of the driver is handed out without a note",
+        lambda patch: patch.setattr(sql_sessions.Bound, "hand_out_driver", nothing),
+        *("sql", (a.VIEW,), (a.READ,), (a.CURSOR, a.DRIVER_COMMIT)),
         *("2 attempts were made", a.CONFLICTS),
     ),
 ]

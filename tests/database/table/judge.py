@@ -75,9 +75,10 @@ def is_stored_at_once(row: Row, expect: Expected) -> bool:
 
 
 def may_be_stored(row: Row) -> bool:
-    """Return whether the pipeline cannot know that nothing is stored: the session has taken a connection, and could
-    not begin on it, as a view that uses the driver alone."""
-    return row.who in a.WITHIN and row.means == a.AUTOCOMMIT and row.when in (a.BEGUN, a.ROLLED_BACK)
+    """Return whether the pipeline cannot know that nothing is stored: the view has taken the connection of the
+    driver, or the session a connection on which it could not begin."""
+    has_begun = row.means != a.AUTOCOMMIT or row.when not in (a.BEGUN, a.ROLLED_BACK)
+    return row.who in a.WITHIN and (row.means == a.CURSOR or not has_begun)
 
 
 def is_own_committed(row: Row) -> bool:

@@ -76,7 +76,7 @@ class Tables(Kit):
         self.close = close
 
     def element(self) -> Element:
-        return sql(url=self.url, lock_timeout=0.1)
+        return sql(url=self.url, lock_timeout=0.1, driver_connection=True)
 
     def create(self, request: Any) -> None:
         connection = request.sql.connection()
