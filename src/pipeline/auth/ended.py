@@ -33,7 +33,7 @@ def end_sessions(ended: Ended, principal: str) -> None:
 
 
 def end_session(ended: Ended, principal: str, session: str, until: int) -> None:
-    """End one session, whose cookie expires by this time, in seconds since 1970. It is remembered for as long again:
+    """End one session, whose cookie expires by this time, in seconds since 1970. It is remembered as long again:
     what ended before may have a cookie that is valid for longer by now, since the site has a longer session_age."""
     generation, sessions = _read(ended, principal)
     now = time.time()
