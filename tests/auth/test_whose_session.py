@@ -406,6 +406,30 @@ def test_without_the_option_a_copy_goes_on_and_nothing_else_is_promised__S21(mak
     assert (who(browser), who(copied)) == ("None", "ann")
 
 
+def test_a_longer_age_of_sessions_revives_none_that_has_ended__S21(
+    keys: str, kept: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a session was forgotten when its cookie would have expired by the age that the site had then."""
+    before, sessions, _ = kept
+
+    def restarted(age: int) -> TestApp:
+        by_session = authenticate(check=check, by=("session",), keys=keys, sessions=sessions, session_age=age)
+        parts = [*before[:1], errors(), *before[1:], session(keys=keys), forms(), by_session, traverse(root=Root)]
+        return TestApp(Pipeline(*parts, publisher(scan=(__name__, "pipeline.auth.login"))))
+
+    browser, now = restarted(600), int(time.time())
+    log_in_as(browser, "ann")
+    copied = {"Cookie": "; ".join(f"{name}={value}" for name, value in browser.cookies.items())}
+    log_out(browser)
+    later = restarted(8 * 3600)
+    for seconds in (60, 5_000, 15_000):
+        monkeypatch.setattr(time, "time", lambda seconds=seconds: now + seconds)
+        assert later.get("/", headers=copied).text.startswith("None"), seconds
+        log_in_as(later, "ann")
+        log_out(later)
+        assert later.get("/", headers=copied).text.startswith("None"), seconds
+
+
 def test_what_has_ended_is_kept_until_its_cookie_would_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     texts: dict[str, str] = {}
     now = int(time.time())
@@ -413,6 +437,9 @@ def test_what_has_ended_is_kept_until_its_cookie_would_expire(monkeypatch: pytes
     assert has_ended(texts, "ann", "first", 0) and not has_ended(texts, "ann", "second", 0)
     assert not has_ended(texts, "bob", "first", 0)
     monkeypatch.setattr(time, "time", lambda: now + 11)
+    end_session(texts, "ann", "second", now + 20)
+    assert json.loads(texts["ann"]) == [0, {"first": now + 10, "second": now + 20}]
+    monkeypatch.setattr(time, "time", lambda: now + 16)
     end_session(texts, "ann", "second", now + 20)
     assert json.loads(texts["ann"]) == [0, {"second": now + 20}]
     end_sessions(texts, "ann")

@@ -7,6 +7,7 @@ import email.message
 import email.utils
 import errno
 import gc
+import gzip
 import io
 import json
 import logging
@@ -16,6 +17,7 @@ import sys
 import time
 import tracemalloc
 import warnings
+import zlib
 from collections.abc import Iterator
 from datetime import date, datetime
 from itertools import count
@@ -388,6 +390,32 @@ def test_another_body_is_for_a_view_that_reads_no_field__R11(site: Any, type: st
     refused = visit(app, "/fields", method, b"as it is", type)
     name = {"POST": "Accept-Post", "PATCH": "Accept-Patch"}.get(method, "Accept")
     assert (refused.status_int, "application/json" in refused.headers[name]) == (415, True)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+@pytest.mark.parametrize("type", [FORM, f"{FORM}; charset=windows-1252", MULTIPART, "application/json"])
+@pytest.mark.parametrize("coding", ["gzip", "deflate", " GZip", "identity", ""])
+def test_a_compressed_form_is_415__R11(site: Any, type: str, method: str, coding: str) -> None:
+    """In a charset that has a letter for each byte it was read as a form without the fields that were sent."""
+
+    @view(context=Thing, name="fields", methods=(method,))
+    def fields(context: Thing, request: Request, a: str = "nothing") -> str:
+        return a
+
+    @view(context=Thing, name="body", methods=("PUT",))
+    def body(context: Thing, request: Request) -> bytes:
+        return request.body
+
+    of_types = {FORM: b"a=some", MULTIPART: multipart(("name=a", "", b"some"))}
+    sent = of_types.get(type.partition("; c")[0], b'{"a": "some"}')
+    compress = {"gzip": gzip.compress, "deflate": zlib.compress}.get(coding.strip().lower(), bytes)
+    answer = visit(site(fields, body), "/fields", method, compress(sent), type, HTTP_CONTENT_ENCODING=coding)
+    if compress is bytes:
+        assert answer.text == "some"
+    else:
+        assert (answer.status_int, answer.headers["Accept-Encoding"]) == (415, "identity")
+    unread = visit(site(fields, body), "/body", "PUT", compress(sent), type, HTTP_CONTENT_ENCODING=coding)
+    assert unread.body == compress(sent)
 
 
 @pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")  # wsgiref does not know QUERY

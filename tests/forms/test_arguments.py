@@ -191,6 +191,25 @@ def test_json_values_that_do_not_fit(ask: Any, body: bytes, rule: str) -> None:
     assert rule in answer.text or rule == "'n', value None"
 
 
+@pytest.mark.parametrize(
+    ("annotation", "body", "expected"),
+    [
+        (list | None, b'{"a": null}', None),
+        (list[Any] | None, b'{"a": null}', None),
+        (dict[str, list | None], b'{"a": {"b": null, "c": 1}}', {"b": None, "c": [1]}),
+        (list[Any | None], b'{"a": [null]}', [None]),
+        (list[Any], b'{"a": null}', "it is not a list"),
+    ],
+)
+def test_a_null_of_json_is_not_a_list_with_a_null(ask: Any, annotation: Any, body: bytes, expected: Any) -> None:
+    def call(context: Any, request: Request, a) -> str:  # type: ignore[no-untyped-def]
+        return repr(a)
+
+    call.__annotations__["a"] = annotation
+    answer = ask(call, body=body)
+    assert expected in answer.text if isinstance(expected, str) else answer.text == repr(expected)
+
+
 def test_two_requests_share_no_list(publish: Any, call: Any) -> None:
     @view()
     def add(context: Any, request: Request, a: list[int]) -> str:

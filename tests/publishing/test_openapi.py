@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 import pytest
@@ -17,6 +17,7 @@ pytest.importorskip("pydantic")
 validator = pytest.importorskip("openapi_spec_validator")
 
 import jsonschema  # noqa: E402
+from pydantic import BaseModel, create_model  # noqa: E402
 
 import openapi_site  # noqa: E402
 from asking import ask  # noqa: E402
@@ -355,3 +356,67 @@ def test_a_result_that_may_be_none_and_a_model_beside_a_field(monkeypatch: pytes
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, schema)
     assert body["required"] and list(body["content"])[1] == "application/x-www-form-urlencoded"
+
+
+def models_named_alike(field: str) -> tuple[Any, Any, Any]:
+    """A model with another one in it, and two that have the names of an error page and of a list of models."""
+    part = create_model("Part", **{field: (int, ...)})
+    again = create_model("New", part=(part, ...), **{field: (str, ...)})
+    return again, create_model("Problem", **{field: (int, ...)}), Pages[again]  # type: ignore[valid-type]
+
+
+T = TypeVar("T")
+
+
+class Pages(BaseModel, Generic[T]):
+    """A page of models."""
+
+    items: list[T]
+
+
+class Shelf:
+    """What is published below one folder."""
+
+
+class Box:
+    """What is published below another folder."""
+
+
+Box.__name__ = "Shelf"
+
+
+class Folders(dict[str, Any]):
+    """The root."""
+
+    def __getitem__(self, name: str) -> Shelf | Box: ...
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_models_and_classes_named_alike_are_told_apart(twice: bool, module: Any) -> None:
+    """The description of a view had the fields of the other model, or those of the page of an error."""
+    scan, models = [], {}
+    for cls, field in ((Shelf, "x"), (Box, "y"), *([(Box, "y")] if twice else ())):
+        models[cls] = models.get(cls) or models_named_alike(field)
+        for number, model in enumerate(models[cls]):
+
+            def put(context: Any, request: Any, new: Any) -> Any: ...
+
+            put.__annotations__ |= {"new": model, "return": list[model]}
+            scan.append(module(view(context=cls, name=f"{number}{twice and len(scan)}", methods=("PUT",))(put)))
+    made = describe(Views((*scan, "pipeline.publishing.pydantic"), arguments_of), Folders).document
+    validator.validate(made)
+    assert [path.split("/")[1] for path in made["paths"]] == ["{shelf}"] * 3 + ["{shelf2}"] * (len(scan) - 3)
+    for path, item in made["paths"].items():
+        cls, number = (Shelf, Box)[path.startswith("/{shelf2}")], int(path.split("/")[2][0])
+        whole, _, page = models[cls]
+        field = next(name for name in whole.model_fields if name != "part")
+        value = {"part": {field: 1}, field: "text"}
+        sent: Any = (value, {field: 1}, {"items": [value]})[number]
+        parts = {"components": made["components"]}
+        body = item["put"]["requestBody"]["content"]["application/json"]["schema"]
+        answer = item["put"]["responses"]["2XX"]["content"]["application/json"]["schema"]
+        jsonschema.validate(sent, body | parts)
+        jsonschema.validate([sent], answer | parts)
+        other = json.loads(json.dumps(sent).replace(f'"{field}"', '"z"'))
+        assert not jsonschema.Draft202012Validator(body | parts).is_valid(other)
+    assert len(made["components"]["schemas"]) == 1 + 4 * 2, "none is there twice"

@@ -33,10 +33,11 @@ def end_sessions(ended: Ended, principal: str) -> None:
 
 
 def end_session(ended: Ended, principal: str, session: str, until: int) -> None:
-    """End one session. It is remembered until this time, in seconds since 1970."""
+    """End one session, whose cookie expires by this time, in seconds since 1970. It is remembered as long again:
+    what ended before may have a cookie that is valid for longer by now, since the site has a longer session_age."""
     generation, sessions = _read(ended, principal)
     now = time.time()
-    sessions = {one: end for one, end in sessions.items() if end > now}
+    sessions = {one: end for one, end in sessions.items() if end + until > 2 * now}
     sessions[session] = until
     if len(sessions) > MOST_ENDED:
         generation, sessions = generation + 1, {}

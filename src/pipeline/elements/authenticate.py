@@ -145,18 +145,7 @@ def authenticate(
     except ValueError as error:
         raise OptionError(f"authenticate: option 'trusted' or 'header': {error}") from None
     ways: dict[str, Any] = {"session": session, "header": by_header, "basic": Basic(verify, realm)}
-    handler = _handler(next, [ways[way] for way in by], by_header, placeful)
-    authorize, told = authorizer(policy, undeclared), partial(groups_of, otherwise=groups)
-    return Offers(handler, authorize=authorize, verify=verify, login_session=session, groups=told)
-
-
-def _handler(
-    next: Handler,
-    shipped: list[Any],
-    by_header: Header | None,
-    placeful: bool,
-) -> Handler:
-    """Return the handler of the element."""
+    shipped = [ways[way] for way in by]
 
     @cache
     def authenticators_for(views: Views | None) -> list[Any]:
@@ -190,7 +179,8 @@ def _handler(
             challenge_answer(request, response, authenticators)
         make_private_for_user(request, response)
 
-    return authenticate
+    authorize, told = authorizer(policy, undeclared), partial(groups_of, otherwise=groups)
+    return Offers(authenticate, authorize=authorize, verify=verify, login_session=session, groups=told)
 
 
 def authorizer(
@@ -198,14 +188,13 @@ def authorizer(
 ) -> Callable[[Any, View], None]:
     """Return the function that refuses a view that the policy does not permit."""
     decide = policy()
-    if not ISecurityPolicy.providedBy(decide):
-        raise ConfigurationError(
-            f"authenticate: option 'policy': {policy!r} returns an object that does not provide ISecurityPolicy"
-        )
     try:
         verifyObject(ISecurityPolicy, decide)
     except Invalid as error:
-        raise ConfigurationError(f"authenticate: option 'policy': {policy!r}: {error}") from None
+        raise ConfigurationError(
+            f"authenticate: option 'policy': {policy!r} returns an object that does not provide ISecurityPolicy: "
+            f"{error}"
+        ) from None
     other = "" if getattr(decide, "asks_the_database_alone", False) else type(decide).__qualname__
     allow_undeclared = undeclared == "allow"
     methods_undeclared = SAFE_METHODS if undeclared == "read" else frozenset[str]()

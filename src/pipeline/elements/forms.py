@@ -100,7 +100,8 @@ def forms(
 
     A view that names fields, or reads ``request.form``, gets the body of every method, out of the types
     application/x-www-form-urlencoded, multipart/form-data, application/json, text/json and all that end in +json. A
-    body of another type is then a 415, which names these (R11). A view that reads no field finds its body unread.
+    body of another type is then a 415, which names these, and so is one that is compressed (R11). A view that reads
+    no field finds its body unread.
     Provides the form. Refuses what is beyond a limit (413; 400 in a query) and a body that is malformed (400),
     before the view is called. A field of the query that is malformed is a 400 if a view reads it.
     """
@@ -269,6 +270,10 @@ class Reading:
         left = int(length) if length else sys.maxsize if environ.get("wsgi.input_terminated") else 0
         if length and left > limit:
             raise _too_large(limit)
+        coding = environ.get("HTTP_CONTENT_ENCODING", "")
+        if left and coding.strip(" \t").lower() not in ("", "identity"):
+            problem = f"A form is not sent with the Content-Encoding {coding}, but as it is."
+            raise HTTPUnsupportedMediaType(problem, headers=[("Accept-Encoding", "identity")])
         stream = environ["wsgi.input"]
         taken = 0
         while left and (block := stream.read(min(left, _BLOCK))):

@@ -178,11 +178,11 @@ def _argument(parameter: inspect.Parameter, names: dict[str, Any], function: Any
             raise ViewError(f"{where} {why}") from None
         if model.is_object:
             return Argument(parameter.name, annotation, _reading_whole(model), default, is_whole=True)
-        several = not {list, Sequence, set, frozenset, tuple}.isdisjoint(map(get_origin, choices_in(plain)))
+        several = [get_origin(one) in (list, Sequence, set, frozenset, tuple) for one in choices_in(plain)]
         shape, read = shapes_of(model)[0].get("", Shape(False, {})), model.read
-        convert = lambda value: read(shape.of(value))  # noqa: E731
-        convert = _list_of(convert) if several else convert
-        takes_empty = not several and _takes(read, "")
+        as_it_is = lambda value: read(shape.of(value))  # noqa: E731
+        convert = _first([_list_of(as_it_is) if one else as_it_is for one in dict.fromkeys(several)])
+        takes_empty = not any(several) and _takes(read, "")
     if default is _EMPTY and type(None) in choices:
         default = None
     takes_nothing = _is_list(plain) and _takes(convert, [])
@@ -329,16 +329,18 @@ def _making(wanted: type, convert: Converter) -> Convert:
 
 
 def _first(converters: list[Convert]) -> Convert:
-    def first(value: Any) -> Any:
-        rules = []
-        for convert in converters:
-            try:
-                return convert(value)
-            except ValueError as error:
-                rules.append(str(error))
-        raise ValueError(rules[0])
+    first, *others = converters
 
-    return first
+    def first_that_fits(value: Any) -> Any:
+        try:
+            return first(value)
+        except ValueError:
+            for convert in others:
+                with suppress(ValueError):
+                    return convert(value)
+            raise
+
+    return first_that_fits
 
 
 def _one_of(choices: tuple[Any, ...]) -> Convert:
@@ -351,8 +353,14 @@ def _one_of(choices: tuple[Any, ...]) -> Convert:
 
 
 def _list_of(convert: Convert) -> Convert:
-    """Return a function of all values of a field, which gets a single one as a list, too."""
-    return lambda value: convert(value if isinstance(value, (list, tuple)) else [value])
+    """Return a function of all values of a field, which gets a single one as a list, too. A null is not a value."""
+
+    def list_of(value: Any) -> Any:
+        if value is None:
+            raise ValueError("it is not a list")
+        return convert(value if isinstance(value, (list, tuple)) else [value])
+
+    return list_of
 
 
 def _members(convert: Convert) -> Convert:

@@ -93,7 +93,7 @@ class Shape(NamedTuple):
         """Return texts in this shape."""
         if isinstance(sent, (list, tuple)):
             return [self._chosen(one) for one in sent] if self.is_list else sent
-        return [self._chosen(sent)] if self.is_list and sent != "" else self._chosen(sent)
+        return [self._chosen(sent)] if self.is_list and sent not in ("", None) else self._chosen(sent)
 
     def _chosen(self, sent: Any) -> Any:
         return self.choices.get(sent, sent) if isinstance(sent, str) and sent else sent

@@ -94,7 +94,8 @@ def _register(items: Items, permission: str | None, read: str | None) -> None:
     single = annotation("At", items.parts, whole, (*required, "url"))
     listed = {"type": "array", "items": {"$ref": f"#/components/schemas/{single.__name__}"}}
     members = {"items": listed, "next": _LINK, "prev": _LINK}
-    paged = annotation("Page", {single.__name__: models[single].schema()}, members, members)
+    one = models[single].schema()
+    paged = annotation("Page", {**one.pop("$defs"), single.__name__: one}, members, members)
 
     def told(item: Any, request: Request, changed: Response | None = None) -> dict[str, Any]:
         found = {**items.values(item), "url": request.absolute_url(item)}

@@ -53,6 +53,8 @@ PLAIN: dict[Any, dict[str, Any]] = {
 }
 """Schemas of what ``forms`` reads by itself."""
 STRING = PLAIN[str]
+REFERENCE = re.compile('"#/components/schemas/[^"]+')
+"""A reference to a part of a description, up to the quote behind it."""
 JSON = "application/json"
 COMMON = Path(__file__).with_suffix(".json").read_text("utf-8")
 """The parts of a description that are the same for all sites."""
@@ -85,7 +87,6 @@ def describe(views: Views, root: type, title: str = "API", version: str = "1") -
                 ]
             item[method.lower()] = described.operation(view, method, bool(steps))
     described.document["info"] = {"title": title, "version": version}
-    described.document["components"]["schemas"] = {**described.parts, **described.document["components"]["schemas"]}
     return described
 
 
@@ -95,7 +96,7 @@ class Description:
     def __init__(self, views: Views) -> None:
         self.views = views
         self.document: dict[str, Any] = json.loads(COMMON)
-        self.parts: dict[str, Any] = {}
+        self.parts: dict[str, Any] = self.document["components"]["schemas"]
         self.left_out: list[str] = []
         """A line for each class and view that lacks an annotation."""
         self.ids: set[str] = set()
@@ -109,9 +110,11 @@ class Description:
                 continue
             seen.add(cls)
             yield cls, path, steps
+            taken = [*steps]
             for child in self.children(cls):
                 name = child.__name__.lower()
-                name = f"{name}{len(steps) + 1}" if name in steps else name
+                name = f"{name}{len(taken) + 1}" if name in taken else name
+                taken.append(name)
                 todo.append((child, f"{path}/{{{name}}}", (*steps, name)))
 
     def children(self, cls: type) -> list[type]:
@@ -232,10 +235,17 @@ class Description:
         if (model := model_of(annotation, self.views)) is None:
             return {}
         schema = model.schema()
-        self.parts.update(schema.pop("$defs", {}))
+        parts = schema.pop("$defs", {})
         if "$ref" not in schema and model.is_object:
-            self.parts[annotation.__name__] = schema
-            return {"$ref": f"#/components/schemas/{annotation.__name__}"}
+            name = re.sub(r"[^\w.-]", "_", annotation.__name__, flags=re.ASCII)
+            parts[name], schema = schema, {"$ref": f"#/components/schemas/{name}"}
+        text = json.dumps([schema, parts], default=str)
+        for number in ("", *map(str, range(2, 9_999))):  # another model may have the name
+            schema, parts = json.loads(REFERENCE.sub(rf"\g<0>{number}", text))
+            parts = {f"{name}{number}": part for name, part in parts.items()}
+            if all(self.parts.get(name, part) == part for name, part in parts.items()):
+                break
+        self.parts.update(parts)
         return schema
 
 

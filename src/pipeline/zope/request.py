@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from io import BytesIO, IOBase
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -181,10 +182,8 @@ def fail(request: Any, error: Exception) -> Failure:
     unauthorized = isinstance(exc, Unauthorized)
     made = False
     if not again:
-        try:
+        with suppress(Exception):
             made = WSGIPublisher._exc_view_created_response(exc, zope, answer)
-        except Exception:
-            made = False
         if unauthorized:
             exc.setRealm(answer.realm)
             answer._unauthorized()

@@ -179,14 +179,9 @@ def side_effects(request: Any, located: Any, exc_info: Any) -> None:
     """Call the adapter of the error that does something besides."""
     try:
         effects: Callable[..., Any] | None = IExceptionSideEffects(located, None)
-    except Exception:
-        tryToLogException("Exception while getting IExceptionSideEffects adapter")
-        return
-    if effects is None:
-        return
-    try:
-        effects(request.published, request.zope, exc_info)
-        commit(request, f"{NOTE} side-effect")
+        if effects is not None:
+            effects(request.published, request.zope, exc_info)
+            commit(request, f"{NOTE} side-effect")
     except Exception:
         tryToLogException("Exception while calling IExceptionSideEffects adapter")
         undo(request)
