@@ -121,3 +121,18 @@ def test_what_is_said_of_a_value_has_no_password(tmp_path: Path, capsys: pytest.
     for option in ("url: ", "read_urls: ", "limits: "):
         assert f"warning: {option}" in said
     assert "sesame99" not in said
+
+
+@pytest.mark.parametrize("command", (["check"], ["show"], ["serve", "--no-reload"]))
+@pytest.mark.parametrize("slip", ("sesame%99", "sesame%(there)s"))
+def test_a_percent_sign_in_a_password_is_told_without_the_password__S25(
+    command: list[str], slip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What ConfigParser says of an unknown %(name)s ends with the whole value."""
+    ini = tmp_path / "site.ini"
+    ini.write_text(INI.replace("zodb_uri = file://", f"zodb_uri = postgres://site:{slip}@db/"))
+    main([*command, str(ini)])
+    captured = capsys.readouterr()
+    said = captured.out + captured.err
+    assert "a percent sign in a value is written %%" in said
+    assert "sesame" not in said and "@db" not in said

@@ -89,7 +89,7 @@ def of_ini(error: IniError, said: str) -> str:
     if isinstance(error, InterpolationError) and found is not None:
         _, options = sections_of(found["file"]).get(str(error.section), (0, {}))
         at = f", line {options[error.option][0]}" if error.option in options else ""
-        what = re.sub(r", found: .*", "; a percent sign in a value is written %%", found["what"])
+        what = re.sub(r"(, found|\. Raw value): .*", "; a percent sign in a value is written %%", found["what"])
         return f"{found['file']}, section [{error.section}]{at}: {what}"
     line = getattr(error, "line", "")
     name = "byte order mark" if line.startswith("\ufeff") else type(error).__name__

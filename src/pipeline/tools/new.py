@@ -1,8 +1,8 @@
-"""``pipeline new DIR``: a site to start from. Its files stand in ``site``, with the word NAME for its package.
+"""``pipeline new DIR``: a site to start from, with its tests.
 
-The files of a variant stand in a directory such as ``site-api``. They replace those of ``site``; one that is empty
-leaves the file out. The word DOCS stands for the address of the documentation. A line with it is left out if the
-package names no address.
+Its files stand in ``site``, with the word NAME for its package. The files of a variant stand in a directory such as
+``site-api``. They replace those of ``site``; one that is empty leaves the file out. The word DOCS stands for the
+address of the documentation. A line with it is left out if the package names no address.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Granian.
 
-It drains, and reloads without loss behind a proxy or with two workers.
+It drains, and reloads without loss on a UNIX socket, behind a proxy.
 """
 
 PROGRAM = ("granian", "pip install 'wsgi-pipeline[granian]'", "granian")
