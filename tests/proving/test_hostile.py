@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text as statement
+from sqlalchemy.exc import IntegrityError
 from webob.exc import HTTPConflict
 
 from pipeline import Pipeline, redirect, view
 from pipeline.database import forks
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
+from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
@@ -178,3 +184,77 @@ def test_a_field_that_is_not_stored_whole_is_found(name: str, monkeypatch: pytes
         found = [one.what.partition(",")[0] for one in proof.attack().report.found]
     forks.close_all()
     assert found == expected
+
+
+class Till:
+    """The root of a shop whose form hides a price, and the version of its page."""
+
+
+TRUSTED = {"price": 5}
+"""What the shop takes for the price in the place of what is sent, if it is a number."""
+
+
+@view(context=Till)
+def order_form(context: Any, request: Any) -> str:
+    hidden = "<input type=hidden name=price value=5><input type=hidden name=version value=1>"
+    return f"<form method=post>{hidden}<input name=count value=2><button>Buy</button></form>"
+
+
+@view(context=Till, methods=("POST",))
+def order(context: Any, request: Any, price: float, version: int, count: int) -> Any:
+    if version != 1:
+        raise HTTPConflict
+    request.zodb.root()["order"] = (TRUSTED["price"] or price, version, count)
+    return redirect("/")
+
+
+@pytest.mark.parametrize("price", [0, 5])
+def test_a_hidden_price_that_is_trusted_is_found(price: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TRUSTED, "price", price)
+    elements = (zodb(uri="memory://till"), errors(), transaction(), forms(), traverse(root=Till))
+    proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), view="POST /$", cover=0.0)
+    with proof.loaded():
+        found = [one.what for one in proof.attack().report.found]
+    forks.close_all()
+    assert found == ["a number of a hidden field is stored as it is sent: a visitor may send another one"][price:]
+
+
+class Hall:
+    """The root of a site that gives each seat once."""
+
+
+TAKEN = {"said": ""}
+"""What is said of a seat that is taken."""
+
+
+@view(context=Hall)
+def seat_form(context: Any, request: Any) -> str:
+    return "<form method=post><input name=seat><input name=note><button>Take</button></form>"
+
+
+@view(context=Hall, methods=("POST",))
+def take(context: Any, request: Any, seat: str, note: str) -> Any:
+    said = "It is yours"
+    try:
+        request.sql.execute(statement("INSERT INTO taken VALUES (:seat, :note)"), {"seat": seat, "note": note})
+    except IntegrityError:
+        request.sql.rollback()
+        said = TAKEN["said"] or said
+    return f"<p>{said}"
+
+
+@pytest.mark.parametrize("said", ["", "It is taken"])
+def test_a_rollback_that_is_answered_as_a_success_is_found(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TAKEN, "said", said)
+    with closing(sqlite3.connect(tmp_path / "hall.sqlite")) as database:
+        database.execute("CREATE TABLE taken (seat TEXT PRIMARY KEY, note TEXT)")
+    elements = (sql(url=f"sqlite:///{tmp_path}/hall.sqlite"), errors(), transaction(), forms(), traverse(root=Hall))
+    proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), view=" /$", cover=0.0)
+    with proof.loaded():
+        found = [one.what for one in proof.sequences(40).report.found]
+    forks.close_all()
+    assert found == (
+        [] if said else ["R1: the view takes back what it has changed, and answers as if it were stored"]
+    )

@@ -153,6 +153,7 @@ DEAD = {
         "GET /nowhere/@@front",
         "answered 404",
     ),
+    "letters that no address has": ('<a href="ž x">x</a>', "GET /%C5%BE%20x", "answered 404"),
     "the address of the site": ('<a href="http://localhost/@@missing">x</a>', "GET /@@missing", "answered 404"),
 }
 ALIVE = {
@@ -284,3 +285,14 @@ def test_a_site_without_views_is_asked_by_its_links() -> None:
         assert [str(request) for request in proof.requests] == ["GET /", "GET /one", "POST /add"]
         report = proof.faults().links().report
     assert report.runs > 10 and report.exit_status == 0
+
+
+def test_which_requests_store_something_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    elements = (zodb(uri="memory://links"), errors(), transaction(), forms(), traverse(root=dict))
+    corpus = [asked("GET", "/@@front"), DROPPING]
+    proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), corpus=corpus)
+    with proof.loaded():
+        storing = proof.storing
+        assert storing == [DROPPING]
+        monkeypatch.setattr(Proof, "ask", None)
+        assert proof.storing is storing

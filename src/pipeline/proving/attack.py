@@ -48,6 +48,8 @@ MOST = {"GET": 6_000, "POST": 60_000}
 """Characters of a long value: those of a query have to pass the server."""
 
 ANOTHER_DAY = "2031-05-17"
+ANOTHER_NUMBER = "7919"
+AMOUNT = re.compile(r"\d+([.,]\d+)?")
 ESCAPED = re.compile(r"(?<!\\)\\++(?:u017e|xc5\\++xbe)|&#(382|x17e);|%c5%be|=c5=be|z\u030c")
 """The letter ž as texts in JSON, bytes, HTML, addresses and mails have it, and as two."""
 OTHERS: dict[str, Sequence[Any]] = {JSON: VALUES, MULTIPART: FILES}
@@ -82,6 +84,7 @@ def attacks(site: Site, request: Asked, own: Run, users: Sequence[str] = ()) -> 
     if not request.is_safe:  # a URL is in every log
         yield from with_a_secret(site, request, view)
         yield from with_other_words(site, request)
+        yield from with_other_numbers(site, request)
     for shorter, longer in long_values(request, view):
         yield from growing(site, shorter, longer)
 
@@ -193,6 +196,19 @@ def with_other_words(site: Site, request: Asked) -> Iterator[tuple[str, Asked]]:
             yield f"the field {name!r} is cut, and answered {run.status}: it had {len(value)} letters", tried
         elif value not in left and is_old:
             yield f"the field {name!r} is dropped, and answered {run.status}", tried
+
+
+def with_other_numbers(site: Site, request: Asked) -> Iterator[tuple[str, Asked]]:
+    """Send a form with another number in each field that its page hides, such as a price, and look for it in what
+    is stored. As that of an object, or of a version, it is refused: the site has none with it."""
+    shown = site.afresh(Asked("GET", request.page, user=request.user)) if request.page else Run()
+    hidden = {given.get("name") for _, given in Tags(shown.body).found if given.get("type") == "hidden"}
+    names = [name for name, old in request.fields if name in hidden and AMOUNT.fullmatch(str(old))]
+    for tried in with_value(request, None, ANOTHER_NUMBER, {*names}.difference(request.tokens).__contains__):
+        is_acknowledged = site.afresh(tried).is_acknowledged
+        is_stored = is_acknowledged and ANOTHER_NUMBER in re.findall(r"\w+", repr(site.copies.values()))
+        wrong = "a number of a hidden field is stored as it is sent: a visitor may send another one"
+        yield (wrong if is_stored else ""), tried
 
 
 def with_a_secret(site: Site, request: Asked, view: View | None) -> Iterator[tuple[str, Asked]]:

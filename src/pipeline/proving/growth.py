@@ -18,7 +18,7 @@ from typing import Any
 
 from persistent import Persistent
 
-from pipeline.proving.links import over_pages, paged, storing
+from pipeline.proving.links import over_pages, paged
 from pipeline.proving.noise import PART
 from pipeline.proving.report import Report
 from pipeline.proving.rules import broken_invariants, failing
@@ -78,12 +78,12 @@ class Memory:
 
 
 def prove_growth(
-    site: Site, asked: Sequence[Asked], report: Report, cold: Memory, users: Sequence[str] = ()
+    site: Site, asked: Sequence[Asked], report: Report, cold: Memory, storing: Sequence[Asked] = ()
 ) -> None:
     """Ask each request again and again, and then each page while what it shows becomes more.
 
-    cold   what the variables of the site have held before all requests
-    users  further users, who may store what the user of the site may not
+    cold     what the variables of the site have held before all requests
+    storing  the requests that store something
     """
     requests = [request for request in asked if not any(failing(site.afresh(request)))]
     with report.line("growth", "the same requests again and again") as line:
@@ -95,10 +95,9 @@ def prove_growth(
             return
         for what in objects_held():
             report.note(line, what, "all requests")
-        changing = [*storing(site, asked, users)]
-        for request in for_others(site, asked, cold, changing):
+        for request in for_others(site, asked, cold, storing):
             report.note(line, KEPT, str(request))
-        for request, what in for_each_row(site, requests, changing) if changing else ():
+        for request, what in for_each_row(site, requests, storing) if storing else ():
             report.note(line, what, str(request))
 
 
@@ -220,7 +219,7 @@ def objects_held() -> Iterator[str]:
                 break
 
 
-def for_each_row(site: Site, requests: Sequence[Asked], adding: list[Asked]) -> Iterator[tuple[Asked, str]]:
+def for_each_row(site: Site, requests: Sequence[Asked], adding: Sequence[Asked]) -> Iterator[tuple[Asked, str]]:
     """Yield the pages that need more statements with each thing that is added, or far more steps, with the line."""
     pages = [one for one in requests if one.method == "GET"]
     site.copies.reset()
@@ -228,7 +227,7 @@ def for_each_row(site: Site, requests: Sequence[Asked], adding: list[Asked]) -> 
     looks: list[dict[Asked, tuple[Counter[str], Counter[Line]]]] = []
     for _ in range(4):
         looks.append({page: work_of(site, page) for page in pages})
-        for request in adding * ROWS:
+        for request in [*adding] * ROWS:
             number += 1
             site.ask(numbered(request, number))
     yield from ((adding[-1], what) for what in broken_invariants(site))

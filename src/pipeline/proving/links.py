@@ -29,17 +29,16 @@ QUOTED = "prove? &a=1#b+%41"
 """A text that has to be quoted in an address."""
 
 
-def prove_links(site: Site, requests: Sequence[Asked], report: Report, users: Sequence[str] = ()) -> None:
+def prove_links(site: Site, requests: Sequence[Asked], report: Report, storing: Sequence[Asked] = ()) -> None:
     """Follow the links and forms of all pages, from the root and from the requests on; and the links once more
     after each request that stores something, also with words that have to be quoted in an address.
 
-    users  further users, who may store what the user of the site may not
+    storing  the requests that store something
     """
     with report.line("links", "the links and forms of all pages") as line:
-        made = list(storing(site, requests, users))
-        quoted = [with_values(one, lambda old: QUOTED if OURS.fullmatch(str(old)) else old) for one in made]
+        quoted = [with_values(one, lambda old: QUOTED if OURS.fullmatch(str(old)) else old) for one in storing]
         afterwards: dict[tuple[Asked, ...], str] = {(): ""}
-        afterwards |= {(one,): f", after {one}" for one in made}
+        afterwards |= {(one,): f", after {one}" for one in storing}
         afterwards.setdefault(tuple(quoted), f", after forms with {QUOTED!r}")
         for changes, after in report.within_budget(afterwards.items()):
             begin = () if changes else requests
@@ -56,15 +55,6 @@ def prove_links(site: Site, requests: Sequence[Asked], report: Report, users: Se
                     report.note(line, CHANGED, str(request), run.answered_by, cause=run.answered_by)
                 if request.is_safe and request.page and any("password" in name for name, _ in request.fields):
                     report.note(line, "S25: a form has a password in its address", str(request), page.url)
-
-
-def storing(site: Site, requests: Sequence[Asked], users: Sequence[str]) -> Iterator[Asked]:
-    """Yield the requests that store something, by the first user whom the site does not refuse."""
-    for request in requests:
-        for tried in (request, *(request._replace(user=user) for user in users)):
-            if not request.is_safe and site.afresh(tried).is_acknowledged and site.has_stored:
-                yield tried
-                break
 
 
 def followed(

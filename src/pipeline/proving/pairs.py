@@ -68,9 +68,8 @@ class Scheduler:
             self.changed.notify_all()
 
 
-def prove_pairs(site: Site, requests: Sequence[Asked], report: Report, most: int = SCHEDULES) -> None:
+def prove_pairs(site: Site, storing: Sequence[Asked], report: Report, most: int = SCHEDULES) -> None:
     """Run each pair of the requests that store something."""
-    storing = [request for request in requests if site.afresh(request) and site.has_stored]
     for first, second in report.within_budget(combinations_with_replacement(storing, 2)):
         prove_pair(site, first, second, report, most)
 

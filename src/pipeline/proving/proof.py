@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from importlib.metadata import entry_points
 from itertools import islice
 from time import monotonic
@@ -133,6 +134,17 @@ class Proof(Site):
         with_password = [one for one in left if one.request and b"password" in one.request.body]  # it is not known
         self.report.succeeded = self.report.tried - len(left) + len(with_password)
 
+    @cached_property
+    def storing(self) -> list[Asked]:
+        """The requests that store something, each by the first user whom the site does not refuse."""
+        found = []
+        for request in self.requests:
+            for tried in (request, *(request._replace(user=user) for user in self.users)):
+                if not request.is_safe and self.afresh(tried).is_acknowledged and self.has_stored:
+                    found.append(tried)
+                    break
+        return found
+
     def faults(self, depth: int = 1, kinds: Sequence[str] = tuple(FAULTS)) -> Proof:
         """Try every fault at every point."""
         return self._judged(prove_faults, self.requests, self.rules, depth, kinds, self.points)
@@ -146,7 +158,7 @@ class Proof(Site):
 
     def links(self) -> Proof:
         """Follow the links and forms of the pages."""
-        return self._judged(prove_links, self.requests, self.users)
+        return self._judged(prove_links, self.requests, self.storing)
 
     def sequences(self, most: int | None = None) -> Proof:
         """Try so many sequences of requests by several users; None: as many as the site asks for."""
@@ -154,7 +166,7 @@ class Proof(Site):
 
     def growth(self) -> Proof:
         """Look for what a process has more of after the same requests."""
-        return self._judged(prove_growth, self.requests, self.cold, self.users)
+        return self._judged(prove_growth, self.requests, self.cold, self.storing)
 
     def crash(self) -> Proof:
         """End the process at each point."""
@@ -162,7 +174,7 @@ class Proof(Site):
 
     def pairs(self, most: int = SCHEDULES) -> Proof:
         """Run each pair of the requests that store something at the same time, in at most so many orders."""
-        return self._judged(prove_pairs, self.requests, most)
+        return self._judged(prove_pairs, self.storing, most)
 
     def _judged(self, prove: Callable[..., None], asked: object, *options: object) -> Proof:
         """Let one judge ask for something, and say what it has found."""

@@ -17,6 +17,7 @@ from pipeline.proving.report import Report
 from pipeline.proving.rules import NOBODY, REFUSED, broken_invariants, failing, is_open
 from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
 from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, Asked, asked, with_values
+from pipeline.staging.copies import Stored
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 from pipeline.telling.secrets import masked_query
@@ -47,6 +48,8 @@ KINDS = {"%7B": JSON, "%5B": JSON, "--": MULTIPART}
 SHORTENED = 3
 """How many sequences with one finding are made as short as they can be; the shortest of them is told."""
 SAFE = ("GET ", "HEAD ")
+UNDONE = ("sql.rollback:after", ".abort:after")
+"""Points at which what was changed is taken back."""
 NUMBERS = 8
 """How many numbers of the last pages are known: a stock, say, of which one more is ordered."""
 
@@ -74,9 +77,9 @@ def prove_sequences(
             if found and (last.hangs or last.is_error):  # it is not asked again
                 explorer.known.pop(steps[-1].alike, None)
             for what in found:
-                known = sum(one.count for one in report.found if (one.judge, one.what) == (line.judge, what))
+                known = sum(one.count for one in report.found if one.what == what)
                 shown = explorer.shortest(steps, what) if known < SHORTENED else steps
-                report.note(line, what, str(shown[-1]), last.answered_by, written(shown))
+                report.note(line, what, str(shown[-1]), last.answered_by, written(shown), last.answered_by)
 
 
 class Explorer:
@@ -111,6 +114,8 @@ class Explorer:
         self.sent: list[Asked] = []
         self.runs: list[Run] = []
         """The requests and the runs of the sequence that was run last."""
+        self.stored = Stored((), ())
+        """All that it has stored until now."""
         self.rate = 0.0
         self.to_refusing = 0.2
         """The chance of a request that has never succeeded, with that of a new one."""
@@ -199,7 +204,7 @@ class Explorer:
         """Run requests on the databases as they were. Return what is wrong with the last one, behind which none
         is asked."""
         self.site.copies.reset()
-        self.sent, self.runs = [], []
+        self.sent, self.runs, self.stored = [], [], Stored((), ())
         for request in steps:
             self.sent.append(request)
             run = self.site.ask(request)
@@ -221,13 +226,17 @@ class Explorer:
     def wrong(self, request: Asked, run: Run) -> Iterator[str]:
         """Yield what is wrong with one request, the last one that was sent."""
         what = request.alike
-        yield from (f"{said}: {what}" for said in failing(run))
+        yield from failing(run)
         yield from self.shown(what, run)
         if run.owners and (run.user or "") not in run.owners:
             yield from filter(None, [is_open(run.owners, run)])
         if run.hangs or run.is_error:
             return
         yield from broken_invariants(self.site)
+        before, self.stored = self.stored, self.site.copies.stored()
+        earlier = zip(self.sent, self.runs, strict=True)
+        if self.stored == before and undoes(run) and any(is_alike(request, run, *one) for one in earlier):
+            yield "R1: the view takes back what it has changed, and answers as if it were stored"
         if "html" in run.header("Content-Type"):
             shown = [one for one in NUMBER.findall(run.body.decode("latin-1")) if len(one) < 7]
             self.numbers = list(dict.fromkeys([*shown, *self.numbers]))[:NUMBERS]
@@ -236,14 +245,13 @@ class Explorer:
             self.learn(one)
         links = [one for one in led if one.method == "GET"]
         new = [one for one in links if one.alike not in self.asked]
-        stored = self.site.copies.stored()
         for one in [*new[:LINKS], *self.random.sample(links, min(PAGES, len(links)))]:
             self.asked.setdefault(one.alike, None)
             end, reached = landed(self.site, one._replace(user=request.user))
             is_dead = reached.status in DEAD and not is_made_of(one.url, request)
             if is_dead or reached.is_error:
                 yield f"{what} leads to {one.alike}, which is answered {reached.answer}"
-            if reached.finished and self.site.copies.stored() != stored:
+            if reached.finished and self.site.copies.stored() != self.stored:
                 yield f"{CHANGED}: {what}, then {one.alike}"
             yield from self.shown(f"{what}, then {one.alike}", reached)
             if reached.status == 200 and run.status in (302, 303):
@@ -267,6 +275,21 @@ class Explorer:
             if what in self.run(fewer):
                 best = fewer
         return best
+
+
+def undoes(run: Run) -> bool:
+    """Return whether a view has taken back what it has changed, and has answered a success."""
+    names = [name.partition("#")[0] for name in run.trace]
+    ends = (names.index("view:enter"), names.index("view:exit")) if "view:exit" in names else (0, 0)
+    return run.is_acknowledged and any(one.endswith(UNDONE) for one in names[slice(*ends)])
+
+
+def is_alike(request: Asked, run: Run, earlier: Asked, stored: Run) -> bool:
+    """Return whether an answer is that to an earlier request of the kind, whose other values were stored."""
+    values = ([pair for pair in one.fields if pair[0] not in one.tokens] for one in (request, earlier))
+    answers = {NUMBER.sub("N", f"{one.status} {one.headers} {one.body!r}") for one in (run, stored)}
+    differ = request.alike == earlier.alike and next(values) != next(values)
+    return differ and bool(stored.finished) and not undoes(stored) and len(answers) == 1
 
 
 def is_made_of(url: str, request: Asked) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html.parser import HTMLParser
 from io import BytesIO
+from string import punctuation
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlencode, urljoin, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urljoin, urlsplit
 
 from webob import Request
 from webob.multidict import MultiDict
@@ -216,7 +217,8 @@ def of_this_site(origin: str, url: str, link: str) -> str | None:
         host = urlsplit(origin).netloc
         # Zope writes the port into its links.
         if found.scheme in ("http", "https") and found.netloc in (host, f"{host}:80"):
-            return (found.path or "/") + (f"?{found.query}" if found.query else "")
+            text = (found.path or "/") + (f"?{found.query}" if found.query else "")
+            return quote(text, safe=punctuation)  # as a browser sends other letters
     return None
 
 
