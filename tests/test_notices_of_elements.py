@@ -9,16 +9,20 @@ from typing import Any
 import pytest
 from persistent import Persistent
 from webob.exc import HTTPBadRequest
+from zope.interface import implementer
 
 import asking
 from pipeline import Pipeline, element, view
+from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import close_all, zodb
+from pipeline.interfaces import IAuthentication
 from pipeline.publisher import publisher
+from pipeline.views import adapter
 
 PAGES: dict[str, str] = {}
 LAST = ""
@@ -30,6 +34,20 @@ class Thing(Persistent):
     __parent__ = __name__ = None
     count = 0
 
+    def __getitem__(self, name: str) -> Folder:
+        if name != "folder":
+            raise KeyError(name)
+        return Folder()
+
+
+class Folder(Persistent):
+    """A folder with users of its own."""
+
+    __parent__ = __name__ = None
+
+    def __getitem__(self, name: str) -> Folder:
+        return Folder()
+
 
 @element
 def login(next: Any) -> Any:
@@ -40,6 +58,36 @@ def login(next: Any) -> Any:
         next(request, response)
 
     return login
+
+
+@element
+def renews_a_hash(next: Any) -> Any:
+    def renews_a_hash(request: Any, response: Any) -> None:
+        renew(request, "anna", "one")
+        next(request, response)
+
+    return renews_a_hash
+
+
+def renew(request: Any, login: str, password: str) -> str:
+    """Log a visitor in, whose hash has old parameters."""
+    request.root.hashes = {login: password}
+    return login
+
+
+@adapter(Folder, IAuthentication)
+@implementer(IAuthentication)
+class Users:
+    """The users of a folder."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def identify(self, request: Any) -> str:
+        return renew(request, "ben", "two")
+
+    def challenge(self, request: Any, error: Any) -> Any:
+        return error
 
 
 @element
@@ -137,6 +185,18 @@ def counts(next: Any) -> Any:
         next(request, response)
 
     return counts
+
+
+@view(context=Folder)
+@view(context=Thing, name="shows")
+def shows(context: Any, request: Any) -> str:
+    return "<p>a page"
+
+
+@view(context=Thing, name="changes")
+def changes(context: Any, request: Any) -> str:
+    context.count += 1
+    return "<p>counted"
 
 
 @view(context=Thing, name="count", methods=("POST",))
@@ -272,3 +332,33 @@ def test_right_code_is_quiet(path: str, part: Callable[[], Any], caplog: Any) ->
 def test_an_element_outside_of_the_transaction_may_answer_each_error(caplog: Any) -> None:
     """Nothing is stored when it catches one."""
     assert notices("/count", "POST", (), caplog, (swallows(),)) == []
+
+
+BASIC = "Basic YW5uYTpvbmU="
+
+
+@pytest.mark.parametrize(
+    ("path", "placeful", "header", "inner", "is_told"),
+    [
+        ("/shows", False, BASIC, (), False),
+        ("/changes", False, "", (), True),
+        ("/shows", False, BASIC, (renews_a_hash,), True),
+        ("/folder/", True, "", (), False),
+        ("/folder/further/", True, "", (), False),
+        ("/changes", True, "", (), True),
+    ],
+)
+def test_what_a_login_stores_is_no_change_of_a_view(
+    path: str, placeful: bool, header: str, inner: tuple[Any, ...], is_told: bool, caplog: Any
+) -> None:
+    """A GET may renew the old hash of a password. What a view or an element of the site stores is told."""
+    database = zodb(uri="memory://elements", root=lambda root: root.setdefault("thing", Thing()))
+    who = authenticate(by=("basic",), check=renew, placeful=placeful)
+    parts = (retry(delay=0), database, errors(debug=True), transaction(), *(one() for one in inner), who)
+    site = Pipeline(*parts, traverse(), publisher(scan=(__name__,)))
+    asking.ask(site, "/shows")
+    caplog.clear()
+    extra = {"HTTP_AUTHORIZATION": header} if header else {}
+    assert asking.ask(site, path, environ=extra).status == 200
+    told = [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]
+    assert ["a GET has changed the database" in one for one in told] == [True] * is_told

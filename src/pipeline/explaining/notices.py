@@ -18,6 +18,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
+from weakref import WeakKeyDictionary
 
 from persistent import Persistent
 
@@ -71,12 +72,18 @@ names_of = lru_cache(maxsize=16)(lambda cls: frozenset(dir(cls)))
 """Returns the names of the attributes of a class of requests, or of responses."""
 _listening: list[Any] = []
 """The state of a thread that its listeners look at, once this process has installed them."""
+_changed_before: WeakKeyDictionary[Any, tuple[str | None, bool]] = WeakKeyDictionary()
+"""Who a visitor was when the path of a request was walked, and whether something had been changed by then, such as
+the old hash of a password."""
 
 
 def begin_to_notice(request: Any) -> None:
     """Note what a notice compares with, before the view of a request is called. Raises nothing."""
     try:
-        if request.views is not None and request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
+        if request.environ["REQUEST_METHOD"] in SAFE_METHODS:
+            _changed_before.pop(request, None)  # of an earlier attempt
+            request.add_traversal_hook(note_changes)
+        elif request.views is not None:
             request._before_notices = state_of(request.views)
         begin_with(request)
         if "sqlalchemy.orm" in sys.modules and not _listening:
@@ -85,6 +92,14 @@ def begin_to_notice(request: Any) -> None:
             here.wanted, here.left = True, ()
     except Exception:
         log.exception("%s: the notices could not be found out", request.path_info_safe)
+
+
+def note_changes(request: Any, obj: Any) -> None:
+    """Note what was changed until it was known who the visitor is. This is a traversal hook."""
+    if _changed_before.get(request, ("", False))[0] != request.principal:
+        changed = [one._registered_objects for one in connections_of(request)]
+        changed += [one.new or one.dirty or one.info.get("pipeline.changed") for one in sessions_of(request)]
+        _changed_before[request] = request.principal, any(changed)
 
 
 def tell_notices(request: Any, response: Response, error: Exception | None = None) -> None:
@@ -162,10 +177,18 @@ def of_objects(request: Any, response: Response, called: bool) -> Iterator[str]:
         is_odd = response.status >= "400" and response.status_int not in SAY_SO
         if connections and is_odd and request.tm_in_use.undone and not sessions_of(request):
             yield NOTICES["dropped by a status"].format(status=response.status)
-    elif request.outcome == "committed" and called:
+    elif request.outcome == "committed" and called and not is_by_login(request):
         roots = [(one.root()._p_serial, one.db().storage.lastTransaction()) for one in connections]
         if not any(changed == last for changed, last in roots):  # the first request of a site makes its root
             yield NOTICES["changed by a GET"]
+
+
+def is_by_login(request: Any) -> bool:
+    """Return whether a login has stored what a GET has changed, such as a new hash of the password. An element of the
+    site may have stored it as well."""
+    who, is_changed = _changed_before.get(request, (request.principal, False))
+    is_changed = is_changed or who != request.principal  # the object at the end of the path has users of its own
+    return is_changed and not any(is_inside for _, is_inside in handlers_of(request.pipeline))
 
 
 def connections_of(request: Any) -> list[Any]:
