@@ -145,7 +145,13 @@ def authenticate(
     except ValueError as error:
         raise OptionError(f"authenticate: option 'trusted' or 'header': {error}") from None
     ways: dict[str, Any] = {"session": session, "header": by_header, "basic": Basic(verify, realm)}
-    shipped = [ways[way] for way in by]
+    handler = _handler(next, [ways[way] for way in by], by_header, placeful)
+    authorize, told = authorizer(policy, undeclared), partial(groups_of, otherwise=groups)
+    return Offers(handler, authorize=authorize, verify=verify, login_session=session, groups=told)
+
+
+def _handler(next: Handler, shipped: list[Any], by_header: Header | None, placeful: bool) -> Handler:
+    """Return the handler of the element."""
 
     @cache
     def authenticators_for(views: Views | None) -> list[Any]:
@@ -179,8 +185,7 @@ def authenticate(
             challenge_answer(request, response, authenticators)
         make_private_for_user(request, response)
 
-    authorize, told = authorizer(policy, undeclared), partial(groups_of, otherwise=groups)
-    return Offers(authenticate, authorize=authorize, verify=verify, login_session=session, groups=told)
+    return authenticate
 
 
 def authorizer(
