@@ -54,6 +54,7 @@ ASKED = [
     (("GET", "/f1/report", EDITOR), "200 private http://localhost:80/f1 editor editor ['Authenticated', 'Editor"),
     (("GET", "/f1/report", ADMIN), "200 private http://localhost:80/f1 admin admin ['Authenticated', 'Manager'] 1"),
     (("GET", "/f1/@@managed"), "401 basic"),
+    (("GET", "/f1/@@asks"), "401 basic"),  # by the status of its response
     (("GET", "/f1/@@managed", EDITOR), "403 "),
     (("GET", "/f1/@@managed", ADMIN), "200 private http://localhost:80/f1 admin"),
     (("GET", "/f1/f2/note/seen"), "200 note in f2"),

@@ -123,6 +123,8 @@ def zope_items(next: Handler, *, realm: str = "Zope", max_segments: int = 128) -
         except HTTPUnauthorized as error:
             error.headers["WWW-Authenticate"] = header
             raise
+        if response.status_line[:3] == "401":  # of a view that answers so by itself (RFC 9110 section 15.5.2)
+            response.headers.setdefault("WWW-Authenticate", header)
         make_private_for_user(request, response)
 
     return Offers(zope_items, authorize=authorizer(SitePolicy, "deny"))
