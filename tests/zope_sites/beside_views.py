@@ -8,7 +8,7 @@ from AccessControl import getSecurityManager
 from OFS.Folder import Folder
 from OFS.SimpleItem import SimpleItem
 
-from pipeline import redirect, view
+from pipeline import Response, redirect, view
 
 EDIT = "Change Images and Files"
 
@@ -23,6 +23,12 @@ def report(folder: Any, request: Any) -> str:
 @view(context=Folder, name="managed", permission="View management screens")
 def managed(folder: Any, request: Any) -> str:
     return report(folder, request)
+
+
+@view(context=Folder, name="asks")
+def asks(folder: Any, request: Any, response: Response) -> str:
+    response.status = 401
+    return "Say who you are."
 
 
 @view(context=Folder, name="report", methods=("POST",), permission="View management screens")

@@ -6,6 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from OFS.Folder import Folder
+from zExceptions import BadRequest
+
+from pipeline import Request
+from pipeline.zope.items import step
 from zope_sites.compared_site import ZOPE_CONF
 from zope_sites.test_explain import basic, told
 
@@ -48,6 +54,7 @@ ASKED = [
     (("GET", "/f1/report", EDITOR), "200 private http://localhost:80/f1 editor editor ['Authenticated', 'Editor"),
     (("GET", "/f1/report", ADMIN), "200 private http://localhost:80/f1 admin admin ['Authenticated', 'Manager'] 1"),
     (("GET", "/f1/@@managed"), "401 basic"),
+    (("GET", "/f1/@@asks"), "401 basic"),  # by the status of its response
     (("GET", "/f1/@@managed", EDITOR), "403 "),
     (("GET", "/f1/@@managed", ADMIN), "200 private http://localhost:80/f1 admin"),
     (("GET", "/f1/f2/note/seen"), "200 note in f2"),
@@ -78,3 +85,18 @@ def test_the_ini_is_in_order_and_loads_by_itself(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "pipeline", "check", str(tmp_path / "site.ini")]
     run = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("name", ["@home", "+44", "a@b", "@", "+", "++", "plain", "@@plain", "++view++plain"])
+def test_an_item_is_found_by_each_name_that_zope_gives(name: str) -> None:
+    """Zope keeps the names that begin with @@ and ++ for views, and gives one that begins with @ or + to items."""
+    folder = Folder()
+    try:
+        folder._setObject(name, Folder(name))
+    except BadRequest:
+        folder._setOb(name, Folder(name))
+        folder._objects += ({"id": name, "meta_type": Folder.meta_type},)
+    parents = [folder]
+    is_marked = name.startswith("@@") or name == "++view++plain"
+    assert step(Request({}), parents, name) is not is_marked
+    assert parents[0].getId() == ("" if is_marked else name)

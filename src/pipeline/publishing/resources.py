@@ -224,26 +224,18 @@ def show(resource: Resource, request: Request, response: Response) -> None:
         response.blocks = [found.content]
     else:
         body, unchanged = found.open(resources.top)
-        if not unchanged:
-            _serve_changed(request, response, resource, body, encoding)
+        if not unchanged:  # it is not as it was when the module was imported
+            kind, name = _type_of(path), path.rpartition("/")[2]
+            serve(request, response, body.file, content_type=kind, name=name, inline=True, cache=ASK_AGAIN)
+            if encoding:  # a newer copy has just replaced it
+                response.headers["Content-Encoding"] = encoding
+            if path in resources.copies:
+                vary(response.headerlist)
             return
         body.is_described = True
         response.blocks = body
     _describe(resources, path, found, current, encoding, response)
     response.conditional_response = not environ.keys().isdisjoint(CONDITIONS)
-
-
-def _serve_changed(
-    request: Request, response: Response, resource: Resource, body: FileBody, encoding: str
-) -> None:
-    """Serve a file as it is now, which is not as it was when the module was imported."""
-    resources, path, _ = resource
-    kind, name = _type_of(path), path.rpartition("/")[2]
-    serve(request, response, body.file, content_type=kind, name=name, inline=True, cache=ASK_AGAIN)
-    if encoding:  # a newer copy has just replaced it
-        response.headers["Content-Encoding"] = encoding
-    if path in resources.copies:
-        vary(response.headerlist)
 
 
 class Folder(UserDict[str, Any]):

@@ -19,7 +19,7 @@ from pipeline.composition import Offers, element
 from pipeline.elements.authenticate import authorizer
 from pipeline.http.encodings import make_private_for_user
 from pipeline.interfaces import Facts, Handler, ISecurityPolicy
-from pipeline.names import checked
+from pipeline.names import checked, is_name
 from pipeline.publishing.steps import call_hooks, name_view, parse
 from pipeline.request import SAFE_METHODS
 from pipeline.response import Response, check_header
@@ -123,6 +123,8 @@ def zope_items(next: Handler, *, realm: str = "Zope", max_segments: int = 128) -
         except HTTPUnauthorized as error:
             error.headers["WWW-Authenticate"] = header
             raise
+        if response.status_line[:3] == "401":  # of a view that answers so by itself (RFC 9110 section 15.5.2)
+            response.headers.setdefault("WWW-Authenticate", header)
         make_private_for_user(request, response)
 
     return Offers(zope_items, authorize=authorizer(SitePolicy, "deny"))
@@ -131,7 +133,7 @@ def zope_items(next: Handler, *, realm: str = "Zope", max_segments: int = 128) -
 def step(request: Any, parents: list[Any], name: str) -> bool:
     """Put the item of that name before the objects of the path. Return False if the last one has no such item."""
     obj = parents[0]
-    if name[0] in "@+" or not hasattr(aq_base(obj), "hasObject") or not obj.hasObject(name):
+    if not is_name(name) or not hasattr(aq_base(obj), "hasObject") or not obj.hasObject(name):
         return False
     parents.insert(0, obj._getOb(name))
     call_hooks(request, parents[0])

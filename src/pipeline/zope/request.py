@@ -92,7 +92,9 @@ def zope_request(next: Handler) -> Offers:
         except HTTPException as error:
             if isinstance(error, TransientError):
                 raise
-            put_exception(request, response, error)
+            # As egg:Zope#httpexceptions does.
+            status, headers, body = webob.Request(request.environ).call_application(error)
+            put(response, status, headers, list(body))
         finally:
             pooled = getattr(request, "zodb_pooled", None)  # also if only the root was used
             end_use(pooled and pooled.connection)
@@ -225,12 +227,6 @@ def put_answer(request: Any, response: Response) -> None:
     put(response, status, headers, blocks)
     for function in answer.after_list:
         function()
-
-
-def put_exception(request: Any, response: Response, error: Any) -> None:
-    """Answer with an HTTP exception as ``egg:Zope#httpexceptions`` does."""
-    status, headers, body = webob.Request(request.environ).call_application(error)
-    put(response, status, headers, list(body))
 
 
 def blocks_of(body: Any, request: Any) -> Any:
