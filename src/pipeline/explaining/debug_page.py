@@ -126,10 +126,7 @@ def passed(request: Any, error: BaseException, reads: bool = True) -> tuple[Way,
     if middleware is not None:
         found = SimpleNamespace(__code__=middleware, __name__=middleware.co_qualname.partition(".")[0])
         steps.append(Step(None, found, Source({}, found), {}))
-    parts, state = [Part() for _ in steps], told_state(request)
-    for part, step in zip(parts, steps, strict=True):
-        part.step, part.request = step, state
-        part.fields = FIRST if step.facts.walks else None
+    parts = [part_of(step, told_state(request)) for step in steps]
     if at_end and look is not None:
         parts[last].look, parts[last].views = look, request.views
     if parts and not late:
@@ -150,6 +147,14 @@ def left_last(error: BaseException, contracts: Sequence[Contract]) -> tuple[int,
             middleware = code
         in_foreign = code.co_filename == _FOREIGN
     return last, middleware
+
+
+def part_of(step: Step, state: Mapping[str, str]) -> Part:
+    """Return a part, with what is known when it is over."""
+    part = Part()
+    part.step, part.request = step, state
+    part.fields = FIRST if step.facts.walks else None
+    return part
 
 
 # The page.
