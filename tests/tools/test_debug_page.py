@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import text
 from webob.exc import HTTPNotFound
 from webtest import AppError
+from zope.interface import Interface, implementer
 
 from pipeline import Pipeline, view
 from pipeline.elements.errors import errors
@@ -25,7 +26,9 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.vhost import vhost
 from pipeline.explaining import debug_page
 from pipeline.http import debug_key
+from pipeline.interfaces import IDefaultSteps, INamespace
 from pipeline.paste import load
+from pipeline.views import adapter
 from tools.conftest import CODE, INI, Site
 from tools.test_mistakes import hooked
 
@@ -287,6 +290,44 @@ def test_the_way_leads_over_the_virtual_root(
         ("shop", "virtual root"),
         ("cart", ""),
     ], way
+
+
+class Shelf(Box):
+    """A container with default steps."""
+
+
+@adapter(Interface, INamespace, name="shelf")
+@implementer(INamespace)
+class Shelves:
+    """A namespace that is the same in each place."""
+
+    anywhere = True
+
+    def __init__(self, context: Any) -> None: ...
+
+    def step(self, request: Any, name: str) -> Shelf:
+        return Shelf(first=Box())
+
+
+@adapter(Shelf, IDefaultSteps)
+@implementer(IDefaultSteps)
+class First:
+    def __init__(self, context: Shelf) -> None: ...
+
+    def default_steps(self, request: Any) -> tuple[str, ...]:
+        return ("first",)
+
+
+def test_the_way_leads_over_the_default_steps_of_a_namespace(
+    call: Callable[..., Any], publish: Callable[..., Pipeline], key: str
+) -> None:
+    @view(context=Box)
+    def fails(context: Any, request: Any) -> str:
+        raise ValueError(request.default_steps)
+
+    app = publish(fails, Shelves, First, root=Box(), outer=(errors(debug=True),))
+    text = unescape(page_of(call, app, key, "/++shelf++x/"))
+    assert re.search(r"^  first \(default step\): ", text, re.MULTILINE), text
 
 
 def test_the_page_loads_nothing_and_runs_nothing__S17(

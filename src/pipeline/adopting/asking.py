@@ -69,18 +69,14 @@ def ask(app: Any, asked: dict[str, Any], cookies: SimpleCookie) -> dict[str, Any
     return {"status": status, "headers": headers, "body": body.decode("latin-1"), "time": time.time()}
 
 
-def hidden_fields(page: bytes) -> dict[str, str]:
-    """Return the hidden fields of a page."""
-    inputs = [given for tag, given in Tags(page).found if tag == "input" and given.get("type") == "hidden"]
-    return {one["name"]: one.get("value", "") for one in inputs if one.get("name")}
-
-
 def with_hidden_fields(asked: dict[str, Any], page: str) -> dict[str, Any]:
     """Return a POST of a form with the hidden fields of its page, as a browser sends them."""
     if not asked["data"] or asked["data"][0].startswith(("@", "{", "[")):
         return asked
+    inputs = [given for tag, given in Tags(page.encode("latin-1")).found if tag == "input"]
+    hidden = [one for one in inputs if one.get("type") == "hidden" and one.get("name")]
     given = dict(parse_qsl(asked["data"][0], keep_blank_values=True))
-    return asked | {"data": [urlencode(hidden_fields(page.encode("latin-1")) | given)]}
+    return asked | {"data": [urlencode({one["name"]: one.get("value", "") for one in hidden} | given)]}
 
 
 def pairs_of(cookies: SimpleCookie) -> Iterator[str]:

@@ -478,10 +478,8 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {short(text_of(error), 600)}"
 
 
-def _detail(error: BaseException | None) -> str:
-    if isinstance(error, HTTPException):
-        return str(getattr(error, "detail", None) or error)
-    return text_of(error)
+def _detail(error: WSGIHTTPException) -> str:
+    return str(error.detail or error)
 
 
 def _name(view: View) -> str:

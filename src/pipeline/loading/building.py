@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from itertools import count
@@ -90,7 +90,7 @@ class Building:
         app = self.end(end)
         for one in reversed(filters):
             step = self.changed_step(one)
-            app = self.watched(step, filtered(one, app), getattr(app, "offered", {}))
+            app = self.watched(step, filtered(one, app))
         return app
 
     def end(self, context: LoaderContext) -> Any:
@@ -115,25 +115,20 @@ class Building:
             self.change_options(step_of(context), context.local_conf)
         return step_of(context)
 
-    def watched(self, step: Step, app: Any, known: Mapping[str, Any] = {}) -> Any:
-        """Return the app of a step with a watcher around it.
-
-        known  what the parts inside of the step offer
-        """
+    def watched(self, step: Step, app: Any) -> Any:
+        """Return the app of a step with a watcher around it."""
         watch, opened = self.watch, self.opened
         if watch is None:
             return app
-        offered = getattr(app, "offered", {})
-        own, adds = {}, None  # a foreign app, or a pipeline: its own elements offer what they declare
+        offered, adds = {}, None  # a foreign app, or a pipeline: its own elements offer what they declare
         if step.element is not None:
-            own = {name: value for name, value in offered.items() if known.get(name) is not value}
-            adds = step.element.contract.adds
+            offered, adds = app.offered, step.element.contract.adds
 
         def watcher(next: Handler) -> Offers:
-            offers = Offers(partial(watch, step, next), **own)
+            offers = Offers(partial(watch, step, next))
             if opened is not None:
-                told = {name: partial(open_told, one, opened) for name, one in openers(step, offers).items()}
-                offers.attributes |= told
+                own = openers(step, Offers(next, **offered))
+                offers.attributes |= {name: partial(open_told, one, opened) for name, one in own.items()}
             return offers
 
         contract = Contract(f"(watcher {next(self.numbers)})", adds=adds)

@@ -66,9 +66,9 @@ def is_failure(error: BaseException) -> bool:
     return not (isinstance(error, HTTPException) and error.wsgi_response.status_int < 500)
 
 
-def view_name(view: View | None) -> str:
-    """Return the dotted name of a view, or "" for None."""
-    return "" if view is None else f"{view.function.__module__}.{view.function.__qualname__}"
+def view_name(view: View | None, none: str = "") -> str:
+    """Return the dotted name of a view, or another text for None."""
+    return none if view is None else f"{view.function.__module__}.{view.function.__qualname__}"
 
 
 def attempts(request: Request) -> int:

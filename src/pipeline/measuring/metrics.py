@@ -41,7 +41,6 @@ from pipeline.measuring.measures import Measures, attempts, broken_stream, view_
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.running.instance import processes, state_of
-from pipeline.views import View
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 """Upper limits of the buckets, in seconds."""
@@ -98,24 +97,19 @@ def observe(request: Request, response: Response, measures: Measures) -> None:
     try:
         observe_seconds = _observers[view, status]
     except KeyError:
-        observe_seconds = _observers[view, status] = SECONDS.labels(label_of(view), status).observe
+        observe_seconds = _observers[view, status] = SECONDS.labels(view_name(view, NO_VIEW), status).observe
     observe_seconds(now - measures.started)
     tried = attempts(request)
     if tried > 1 or measures.is_conflict:
-        ATTEMPTS.labels(label_of(view)).inc(tried - 1)
-        CONFLICTS.labels(label_of(view)).inc(tried - 1 + measures.is_conflict)
+        ATTEMPTS.labels(view_name(view, NO_VIEW)).inc(tried - 1)
+        CONFLICTS.labels(view_name(view, NO_VIEW)).inc(tried - 1 + measures.is_conflict)
     failed = getattr(request, "failed_after_commit", None)
     if status >= "500" or failed is not None or sys.exc_info()[1] is not None:
         error = broken_stream() or failed or (measures.failure() if status >= "500" else None)
         if error is not None or status >= "500":
-            ERRORS.labels(label_of(view), type(error).__qualname__ if error is not None else "-").inc()
+            ERRORS.labels(view_name(view, NO_VIEW), type(error).__qualname__ if error is not None else "-").inc()
     if now - _looked > PAUSE:
         look_at_pools()
-
-
-def label_of(view: View | None) -> str:
-    """Return the label ``view``."""
-    return view_name(view) or NO_VIEW
 
 
 def look_at_pools() -> None:

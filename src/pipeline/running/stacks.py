@@ -12,8 +12,8 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator, Mapping
 from concurrent.futures import thread as pool
+from functools import cache
 from pathlib import Path
 from traceback import walk_stack
 from types import CodeType, FrameType
@@ -26,6 +26,7 @@ from pipeline.edge import Edge, resume
 from pipeline.http.streaming import SentBody
 from pipeline.request import Request
 from pipeline.telling.secrets import masked_query
+from pipeline.views import Views
 
 EDGE = (Edge.__call__.__code__, resume.__code__)
 POOL: CodeType = pool._worker.__code__
@@ -43,8 +44,7 @@ class Stacks:
     def __init__(self) -> None:
         self.seen: dict[int, tuple[ReferenceType[Request], float]] = {}
         """By thread, its last request, and when that was first seen. Only looking makes these references."""
-        self.parts: dict[Any, Mapping[CodeType, tuple[str, str]]] = {}
-        """By pipeline, whether a code is an "element" or a "view", and its name."""
+        self.parts_of = cache(parts_of)
         self.threads: int | None = None
         """Threads of this process for requests, as far as its server says it while it has requests."""
         self.held = 0
@@ -71,7 +71,7 @@ class Stacks:
     def _told(self, request: Request, thread: int, frames: list[FrameType], seconds: float) -> dict[str, Any]:
         environ = request.environ
         query = environ.get("QUERY_STRING", "")
-        parts = self._parts_of(request)
+        parts = self.parts_of(request.pipeline, request.views)
         within = [parts[frame.f_code] for frame in frames if frame.f_code in parts]
         path = f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"
         return {
@@ -88,26 +88,16 @@ class Stacks:
             ],
         }
 
-    def _parts_of(self, request: Request) -> Mapping[CodeType, tuple[str, str]]:
-        """Return the code of the elements and views of the pipeline that a request is in."""
-        pipeline = request.pipeline
-        if pipeline is None:
-            return {}
-        if pipeline not in self.parts:
-            self.parts[pipeline] = dict(_codes(pipeline.linked, request.views))
-        return self.parts[pipeline]
 
-
-def _codes(contracts: Any, views: Any) -> Iterator[tuple[CodeType, tuple[str, str]]]:
-    for contract in contracts:
-        code = getattr(contract.handler, "__code__", None)
-        if code is not None:
-            yield code, ("element", contract.name)
-    for _, _, _, view in views or ():
-        function = view.function.__call__ if isinstance(view.function, type) else inspect.unwrap(view.function)
-        if hasattr(function, "__code__"):
-            name = f"{view.function.__module__}.{view.function.__qualname__}"
-            yield function.__code__, ("view", name)
+def parts_of(pipeline: Any, views: Views | None) -> dict[Any, tuple[str, str]]:
+    """Return by its code each "element" and "view" of a pipeline, with its name."""
+    found: dict[Any, tuple[str, str]] = {}
+    for contract in pipeline.linked if pipeline is not None else ():
+        found[getattr(contract.handler, "__code__", None)] = "element", contract.name
+    for *_, view in views or ():
+        name = f"{view.function.__module__}.{view.function.__qualname__}"
+        found[getattr(inspect.unwrap(view.called), "__code__", None)] = "view", name
+    return found
 
 
 def _request_of(frames: list[FrameType]) -> Request | None:
