@@ -1377,6 +1377,7 @@ def test_control_only_the_unit_of_work_is_committed(url: str, monkeypatch: pytes
 
 def test_control_an_abort_leaves_the_session_as_it_is(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bound, "afterCompletion", lambda bound, transaction: None)
+    monkeypatch.setattr(Bound, "abort", lambda bound, resource, given: type(resource).abort(resource, given))
     with pytest.raises(AssertionError):
         test_an_error_view_reads_what_is_stored_and_not_what_was_aborted(url)
 

@@ -474,6 +474,27 @@ def test_a_view_that_catches_that_error_has_lost_nothing(place: Place, name: str
     assert place.look() == ["new", "was"]
 
 
+@on_each_driver
+@pytest.mark.parametrize("first", ["SELECT 1", "INSERT INTO t VALUES ('old')"])
+@pytest.mark.parametrize("then", [do(NEW), raw(NEW)], ids=["a statement", "the driver"])
+def test_r16_a_savepoint_from_before_the_session_takes_back_what_followed_it(
+    place: Place, first: str, then: Work
+) -> None:
+    """And nothing else: what is written afterwards was lost under a 200."""
+
+    def view(request: Request, response: Response) -> None:
+        for _ in range(2):
+            savepoint = request.tm.savepoint()
+            do(first)(request)
+            savepoint.rollback()
+        then(request)
+
+    for twophase in {False, place.kind != "sqlite"}:
+        assert ask(site(place, view, twophase=twophase)).status_int == 200
+        assert place.look() == ["new", "was"]
+        place.do("DELETE FROM t WHERE v = 'new'")
+
+
 # AUTOCOMMIT
 
 

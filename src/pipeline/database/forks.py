@@ -1,29 +1,9 @@
 """A process does not use the sockets and files that its parent has opened (R12).
 
 Two processes that share a socket get each other's answers. Two that share a file move each other's position. So an
-element that keeps sockets or files from one request to the next does three things::
-
-    from pipeline.database import forks
-
-    class Index:
-        def __init__(self, address):
-            self.address = address
-            self.client = None
-            forks.own(forget=self.forget, close=self.close)
-
-        def forget(self):
-            forks.keep(self.client)
-            self.client = None
-
-        def close(self):
-            if self.client is not None:
-                self.client.close()
-
-        def use(self):
-            forks.check()
-            if self.client is None:
-                self.client = connect(self.address)
-            return self.client
+element that keeps sockets or files from one request to the next does three things: it registers itself (``own``),
+keeps what belongs to its parent from being closed (``keep``), and checks the process before each use (``check``).
+docs/howto/data.rst has an example.
 
 ``check`` compares process ids, since uWSGI forks without running the handlers of ``os.register_at_fork``. It
 costs a system call. Everything here works without ``fork`` too, on Windows.

@@ -32,7 +32,6 @@ from pipeline.database.sql_drivers import CONNECTING, begin_in_sqlite, execute, 
 from pipeline.database.sql_errors import Judge, hide_values, make_unavailable
 from pipeline.database.sql_sessions import (
     BOUND,
-    CALLED,
     CLOSE_AT_END,
     END_READING_BY,
     READ,
@@ -211,7 +210,7 @@ class Database:
             if self.tells and (tm := manager_here()) is not None and self in tm.kept:
                 tm.kept[self].note_end(connection)
         end_reading = record.info.pop(END_READING_BY, None)
-        called = record.info.pop(CALLED, UNSEEN)
+        called = UNSEEN if bound is None else bound.called
         is_unseen = is_own and self.is_pooled
         if record.info.pop(CLOSE_AT_END, is_unseen) or (connection and self.leaves(connection, called)):
             record.invalidate()

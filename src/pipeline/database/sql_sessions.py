@@ -39,8 +39,6 @@ log = logging.getLogger("pipeline.sql")
 
 CLOSE_AT_END = "pipeline.sql.close_at_end"
 """The key in the ``info`` of a connection that is closed when the request gives it back."""
-CALLED = "pipeline.sql.called"
-"""The key in the ``info`` of a connection for the functions that its statements have called."""
 BOUND = "pipeline.sql.bound"
 """The key of the ``Bound`` that has a connection, until the connection is given back."""
 END_READING_BY = "pipeline.sql.end_reading"
@@ -150,6 +148,8 @@ class Bound:
     """The outcome of the request before COMMIT was sent."""
     changed = False
     """True if the transaction of the database has had a statement that is not known to be a plain read."""
+    called: frozenset[str]
+    """The functions that it has called, by which the next request could meet something in the session (R13)."""
     open = False
     """True if the driver has reported, after a change, that its transaction is open."""
     is_watched = False
@@ -199,7 +199,7 @@ class Bound:
         proxied = connection.connection
         self.driver_connection, self.info = proxied.driver_connection, proxied.info
         self.ending = self.committing = self.changed = self.open = self.rolled_back = self.is_watched = False
-        self.failure = ""
+        self.failure, self.called = "", frozenset()
         self.info[BOUND] = self
         if self.only_reads():
             if self.on_replica is None:  # a connection to a replica never writes
@@ -237,21 +237,17 @@ class Bound:
             if statement.sets_autocommit:
                 refuse_autocommit()
             if statement.takes_back:
-                refuse_rollback()
-            self.note_called(statement.called)
+                raise RuntimeError("sql: request.sql.rollback() takes back changes; a statement must not")
+            if statement.called is None:
+                self.info[CLOSE_AT_END] = self.database.is_pooled
+            else:
+                self.called |= statement.called
             self.changed = self.on_replica is None
         self.look()
         is_settled = self.ending or self.only_reads()
         if statement.may_replace and not is_settled and self.state() in (IDLE, OPEN):
             execute(self.driver_connection, f"SAVEPOINT {WATCHED}")
             self.is_watched = True
-
-    def note_called(self, called: frozenset[str] | None) -> None:
-        """Note the functions by which the next request could meet something of this one in the session (R13)."""
-        if called is None:
-            self.info[CLOSE_AT_END] = self.database.is_pooled
-        elif called and self.database.is_pooled:
-            self.info[CALLED] = self.info.get(CALLED, called) | called
 
     def after_statement(self, text: str) -> None:
         """Notice that the statement has ended the transaction."""
@@ -305,6 +301,13 @@ class Bound:
         connection.get_transaction().commit()
         self.session.get_transaction().close()
         self.resource.abort(None)  # it lets go of the session, and the objects of the session are read afresh
+
+    def abort(self, resource: Any, transaction: object) -> None:
+        """Abort, and roll back: a view may return to a savepoint of ``request.tm`` that is older than what it has
+        done with the session. Otherwise the session would go on with that, outside of the transaction."""
+        type(resource).abort(resource, transaction)
+        if self.session.in_transaction():
+            Session.rollback(self.session)
 
     def begin_commit(self) -> None:
         """Refuse a commit by the view."""
@@ -493,10 +496,6 @@ def _before_commit(session: RequestSession) -> None:
 
 def refuse_commit() -> NoReturn:
     raise RuntimeError("sql: request.tm.commit() commits the session; request.sql.commit() must not")
-
-
-def refuse_rollback() -> NoReturn:
-    raise RuntimeError("sql: request.sql.rollback() takes back changes; a statement must not")
 
 
 def refuse_autocommit() -> NoReturn:

@@ -52,15 +52,6 @@ NO_TRANSACTION = {
 """Reasons why a manager has no transaction, and begins none, by its stage."""
 
 
-class Synchronizers(WeakSet):  # type: ignore[misc]
-    """The synchronizers of a manager, which are called at each begin and end of a transaction."""
-
-    def map(self, function: Callable[[Any], object]) -> None:
-        for one in self.data.valuerefs():  # as in the package, by two calls less: 1 % of a request
-            if (synchronizer := one()) is not None:
-                function(synchronizer)
-
-
 _joining: Callable[[Any], Any] | None = None
 """``(resource)`` returns what joins in the place of a data manager, or None."""
 
@@ -104,7 +95,9 @@ class RequestTransaction(Transaction):  # type: ignore[misc]
     def join(self, resource: Any) -> None:
         """Have a data manager take part. If it is refused, the object that it joins for has changed already."""
         kind = type(resource)
-        if (kind.__module__, kind.__name__) == COMMITS_AT_VOTE and not hasattr(resource.session, "bound"):
+        if (bound := getattr(getattr(resource, "session", None), "bound", None)) is not None:
+            resource.abort = partial(bound.abort, resource)
+        elif (kind.__module__, kind.__name__) == COMMITS_AT_VOTE:
             resource.tpc_vote = partial(vote, resource)
         try:
             super().join(resource if _joining is None else _joining(resource))
@@ -175,7 +168,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.explicit = True
-        self._synchs = Synchronizers()
+        self._synchs = WeakSet()
         self._txn: Any = None
         self.aware = False
         """True if a synchronizer looks at the transaction, so that it must be made at once."""

@@ -128,7 +128,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         with (
             Interruption() as interruption,
-            opened(read_only(options.source), is_source=True) as source,
+            opened(options.source, reads=True) as source,
             opened(options.target) as target,
         ):
             if options.source == options.target:
@@ -204,11 +204,6 @@ def moment(tid: bytes) -> str:
     return f"{TimeStamp(tid)} UTC"
 
 
-def read_only(uri: str) -> str:
-    """The URI of the same storage, not to be written."""
-    return with_option(uri, "read_only", 1) if uri.partition(":")[0] in READ_ONLY else uri
-
-
 def make_read_only(section: BaseConfig) -> None:
     """Have a storage of ZConfig, and those that it is around, opened read-only: ZODB cuts a file otherwise."""
     if hasattr(section.config, "read_only"):
@@ -220,11 +215,15 @@ def make_read_only(section: BaseConfig) -> None:
 
 
 @contextmanager
-def opened(uri: str, is_source: bool = False) -> Iterator[Any]:
-    """The storage of a URI, closed in the end; ConfigurationError if it cannot be opened."""
+def opened(uri: str, reads: bool = False) -> Iterator[Any]:
+    """The storage of a URI, closed in the end; ConfigurationError if it cannot be opened.
+
+    reads  whether it is not to be written
+    """
+    scheme = scheme_of(uri)
     try:
-        factory, _ = storage_of(uri)
-        if is_source and scheme_of(uri) == "zconfig":
+        factory, _ = storage_of(with_option(uri, "read_only", 1) if reads and scheme in READ_ONLY else uri)
+        if reads and scheme == "zconfig":
             factory, _ = resolve_uri(uri)
             make_read_only(factory.__self__)
         storage = patiently(factory)
