@@ -412,7 +412,8 @@ MISTAKES: dict[str, Mistake] = {
         status=303,
     ),
     "a new row that is changed alone": Mistake(
-        "task = Task(title=title)\ntask.done = True\ncontext.count += 1\nreturn redirect('/', 303)",
+        "'Add a task.'\ntask = Task(title=title)\ntask.done = True\nrequest.session['a'] = 'The task is added'\n"
+        "return redirect('/', 303)",
         "task = Task(title=title)\ntask.done = True\nrequest.sql.add(task)\nreturn redirect('/', 303)",
         "task = Task(title=title) makes an object that is changed, and that nothing stores",
         status=303,

@@ -244,7 +244,7 @@ def slips_of_rule(
 
 
 def spelled_out(text: str, source: str) -> str:
-    """Return a text out of a source, with the values of names that are assigned once in the place of these names."""
+    """Return a text of a source, with the values of names that are assigned once in the place of these names."""
     made = re.findall(r"\n +(\w+) = ([^\n]+)", source)
     times = Counter(name for name, _ in made)
     values = {name: value for name, value in made if times[name] == 1}
