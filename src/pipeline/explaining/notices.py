@@ -74,8 +74,8 @@ names_of = lru_cache(maxsize=16)(lambda cls: frozenset(dir(cls)))
 _listening: list[Any] = []
 """The state of a thread that its listeners look at, once this process has installed them."""
 _changed_before: WeakKeyDictionary[Any, tuple[str | None, bool]] = WeakKeyDictionary()
-"""Who a visitor was when the path of a request was walked, and whether something had been changed by then, such as
-the old hash of a password."""
+"""The visitor of a request when its path was walked, and whether something had been changed by then, such as the
+old hash of a password."""
 
 
 def begin_to_notice(request: Any) -> None:
