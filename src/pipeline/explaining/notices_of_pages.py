@@ -45,7 +45,7 @@ sent_under: Any = lru_cache(maxsize=500)(lambda address, tag: set())
 """Returns the hashes of the bodies that were sent from an address under an ETag, for the caller to add one."""
 SCRIPT = re.compile(r"(?i)<script|<[^<>]*\s(?:on\w+|href\s*=\s*[\"']?javascript:)")
 """Pattern of markup that runs. A text of an editor may rightly have other markup."""
-_sent: deque[tuple[str, str]] = deque(maxlen=20)
+_sent: deque[tuple[str, str]] = deque(maxlen=5)
 """The last fields with scripts that visitors have sent, to be looked for in later pages."""
 _before: WeakKeyDictionary[Any, tuple[str, bool]] = WeakKeyDictionary()
 """The last page of each view if nothing was told of it, or "", and whether it has a select."""
@@ -136,7 +136,8 @@ def of_page(request: Any, body: bytes, response: Response, function: Any) -> Ite
     text = body.decode("utf-8", "replace")
     if "\ufffd" in text and "\ufffd".encode() not in body and response.charset == "UTF-8":
         yield "the body is not UTF-8, as its header says. Return the text itself, and not text.encode(...)"
-    for name, value in (*_sent, *values_of(request)):
+    before, has_select = _before.get(function, ("", False))
+    for name, value in (*values_of(request), *(_sent if text != before else ())):
         if MARKUP.search(value) and value in text:
             yield NOTICES["markup of a visitor"].format(name=name)
     query = request.environ.get("QUERY_STRING", "")
@@ -147,7 +148,6 @@ def of_page(request: Any, body: bytes, response: Response, function: Any) -> Ite
     for name, value in getattr(request.context, "__dict__", {}).items() if ">None<" in text else ():
         if value is None and name[0] != "_":
             yield NOTICES["None on a page"].format(name=name)
-    before, has_select = _before.get(function, ("", False))
     if not is_as_before(text, before):
         found, has_select = of_text(text), "<select" in text
         _before[function] = ("" if found else text), has_select
