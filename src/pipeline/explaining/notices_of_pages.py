@@ -54,7 +54,7 @@ _before: WeakKeyDictionary[Any, tuple[str, bool]] = WeakKeyDictionary()
 def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
     """Yield the notices of an answer of a view."""
     headers = {name.lower(): value for name, value in response.headerlist}
-    if request.announces_body and request.outcome == "committed":
+    if request.outcome == "committed" and request.announces_body:
         _sent.extend(one for one in values_of(request) if SCRIPT.search(one[1]) and one not in _sent)
     if "set-cookie" in headers and "public" in headers.get("cache-control", ""):
         yield "caches may keep the answer for all, and with it the cookie of one visitor. Leave out public"
