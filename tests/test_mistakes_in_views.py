@@ -53,7 +53,7 @@ from persistent import Persistent
 from persistent.list import PersistentList
 from persistent.mapping import PersistentMapping
 from pydantic import BaseModel
-from pipeline import redirect, render, view
+from pipeline import Response, redirect, render, view
 from pipeline.auth.passwords import hash_password
 from pipeline.forms.upload import Upload
 from sqlalchemy import delete, select, update
@@ -132,6 +132,25 @@ def add_all(site, titles):
 
 def send(message):
     """Send a mail."""
+
+def note_all(site, title):
+    title.strip()
+
+def note_rightly(site, title):
+    return title.strip()
+
+@lru_cache
+def titles():
+    return sqlite3.connect(":memory:").execute("SELECT 1").fetchall()
+
+@lru_cache
+def rules():
+    return sorted(["a", "b"])
+
+class Place:
+    """What the site keeps."""
+
+HERE_TOO = Place()
 
 @lru_cache
 def shown(one):
@@ -336,6 +355,97 @@ MISTAKES: dict[str, Mistake] = {
         "context.count += 1\ncontext[str(context.count)] = Note(title)",
         "it replaces another item",
     ),
+    "a key of a length that has a name": Mistake(
+        "number = len(context) + 1\ncontext[number] = Note(title)",
+        "context.count += 1\nnumber = context.count\ncontext[number] = Note(title)",
+        "it replaces another item",
+    ),
+    "a key of an id": Mistake(
+        "site = context\nsite.content = PersistentMapping()\nsite.content[id(context)] = title",
+        "site = context\nsite.content = PersistentMapping()\nsite.content[title] = id(context)",
+        "another key in each process",
+    ),
+    "an object in the lambda of a thread": Mistake(
+        "note = context\nif not title:\n    threading.Thread(target=lambda: setattr(note, 'title', title)).start()",
+        "note = context.title\nif not title:\n    threading.Thread(target=lambda: print(note)).start()",
+        "context is given to a thread",
+    ),
+    "a path of the name of a file": Mistake(
+        "path = TMP / file.filename\nwith open(path, 'wb') as copy:\n    copy.write(file.file.read())",
+        "path = TMP / title.encode().hex()\nwith open(path, 'wb') as copy:\n    copy.write(file.file.read())",
+        "takes the name that a visitor gave",
+        "context, request, file: Upload, title: str = 'a'",
+        (FILE,),
+    ),
+    "a book that is written before": Mistake(
+        "with open('TMP/book.txt', 'a') as book:\n    book.write(title)\ncontext.title = title",
+        "def write():\n    Path('TMP/book.txt').touch()\ncontext.title = title\nrequest.after_commit(write)",
+        "writes before the changes are stored: again with each attempt",
+    ),
+    "a name in a cookie": Mistake(
+        "if request.cookies.get('user') == 'ann':\n    return '<p>all'",
+        "if request.principal == 'ann' or request.cookies.get('theme') == 'dark':\n    return '<p>all'",
+        "a visitor can write any user into a cookie",
+    ),
+    "a text that says no": Mistake(
+        "context.done = request.POST.get('public', 'false')",
+        "context.done = request.POST.get('public', 'false') == 'true'",
+        "stores a text, which is true whatever it says",
+    ),
+    "all fields in the dict of an object": Mistake(
+        "vars(context).update(request.POST)\ncontext._p_changed = True",
+        "vars(context).update(title=title)\ncontext._p_changed = True",
+        "a visitor may set each attribute here",
+    ),
+    "a result that is cached": Mistake(
+        "return f'<p>{titles()}'", "return f'<p>{rules()}'", "titles is cached, and reads the database"
+    ),
+    "a mistake in a function": Mistake(
+        "note_all(context, title)\ncontext.title = title",
+        "note_rightly(context, title)\ncontext.title = title",
+        "title.strip() has no effect",
+    ),
+    "a new object that is changed alone": Mistake(
+        "note = Note(title)\nnote.stars = 5\ncontext.count += 1\nreturn redirect(f'/{note.stars}', 303)",
+        "note = Note(title)\nnote.stars = 5\ncontext[title] = note\nreturn redirect(f'/{note.stars}', 303)",
+        "note = Note(title) makes an object that is changed, and that nothing stores",
+        status=303,
+    ),
+    "a new row that is changed alone": Mistake(
+        "'Add a task.'\ntask = Task(title=title)\ntask.done = True\nrequest.session['a'] = 'The task is added'\n"
+        "return redirect('/', 303)",
+        "task = Task(title=title)\ntask.done = True\nrequest.sql.add(task)\nreturn redirect('/', 303)",
+        "task = Task(title=title) makes an object that is changed, and that nothing stores",
+        status=303,
+    ),
+    "a new object that its attribute keeps": Mistake(
+        "note = Note(title)\nnote.site = 'a'\ncontext.count += 1\nreturn redirect('/', 303)",
+        "note = Note(title)\nnote.site = context\ncontext.count += 1\nreturn redirect('/', 303)",
+        "note = Note(title) makes an object that is changed, and that nothing stores",
+        status=303,
+    ),
+    "a copy that is changed alone": Mistake(
+        "note = copy.copy(context)\nnote.title = title\ncontext.count += 1\nreturn redirect('/', 303)",
+        "note = copy.copy(context)\nnote.title = title\ncontext.count += 1\nreturn f'<p>{note.title}'",
+        "note = copy.copy(context) makes an object that is changed, and that nothing stores",
+        status=303,
+    ),
+    "an answer whose text is sent": Mistake(
+        "answer = Response(title)\nanswer.content_type = 'text/csv'\nreturn answer.text",
+        "answer = Response(title)\nanswer.content_type = 'text/csv'\nreturn answer",
+        "answer = Response(...) makes an object that is neither returned nor raised",
+    ),
+    "a script that was sent before": Mistake(
+        "context.title = title",
+        "context.title = title.replace('<', '(')",
+        "the page has the markup of the field 'title' as the visitor has sent it",
+        asked=(("POST", "/n", b"title=%3Cimg+src=x+onerror=y%3E", FORM), ("GET", "/", b"", "")),
+    ),
+    "an object in an attribute of a variable": Mistake(
+        "HERE_TOO.site = context",
+        "context.title = str(HERE_TOO)",
+        "HERE_TOO.site keeps an object of the database",
+    ),
     "a key that another process does not find": Mistake(
         "context[str(hash(title))] = Note(title)", "context[title] = Note(title)", "another key in each process"
     ),
@@ -507,6 +617,12 @@ MISTAKES: dict[str, Mistake] = {
     "nothing is stored": Mistake(
         "note = context.get(title)\ndel note\nreturn redirect('/', 303)",
         "context.pop(title, None)\ncontext.count += 1\nreturn redirect('/', 303)",
+        "no line of n has changed an object that the database keeps",
+        status=303,
+    ),
+    "a choice that is not kept": Mistake(
+        "chosen = {}\nchosen['title'] = title\nreturn redirect('/', 303)",
+        "request.session['title'] = title\nreturn redirect('/', 303)",
         "no line of n has changed an object that the database keeps",
         status=303,
     ),

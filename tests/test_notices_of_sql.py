@@ -156,6 +156,7 @@ LOST: dict[str, tuple[Any, str]] = {
         with_its_own_session(),
         f"Book was changed or added, and left its session in {__file__}, line ",
     ),
+    "a session that is flushed alone": (with_its_own_session("flush"), "Book was changed or added, and left its"),
     "a row that left its session": (detached(change=True), "Book was changed or added, and left its session in"),
     "an attribute without a column": (
         lambda r: setattr(book(r), "priority", 3),
@@ -187,6 +188,8 @@ LOST: dict[str, tuple[Any, str]] = {
 }
 STORED: dict[str, Any] = {
     "a session that is taken back": with_its_own_session("rollback"),
+    "a flush that is taken back": with_its_own_session("flush", "rollback"),
+    "a flush that is committed": with_its_own_session("flush", "commit"),
     "a row that is only shown": detached(change=False),
     "a new row for another session": moves_a_new_book,
     "a column": lambda r: setattr(book(r), "title", "x"),

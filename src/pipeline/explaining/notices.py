@@ -39,6 +39,7 @@ from pipeline.explaining.slips import (
     asks_first,
     classes_of,
     fields_of,
+    helpers_of,
     nodes_of,
     seems_to_store,
     slips_of,
@@ -73,8 +74,8 @@ names_of = lru_cache(maxsize=16)(lambda cls: frozenset(dir(cls)))
 _listening: list[Any] = []
 """The state of a thread that its listeners look at, once this process has installed them."""
 _changed_before: WeakKeyDictionary[Any, tuple[str | None, bool]] = WeakKeyDictionary()
-"""Who a visitor was when the path of a request was walked, and whether something had been changed by then, such as
-the old hash of a password."""
+"""The visitor of a request when its path was walked, and whether something had been changed by then, such as the
+old hash of a password."""
 
 
 def begin_to_notice(request: Any) -> None:
@@ -133,8 +134,11 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
         seen = seen_in(request, view.fill)
         kind = request.context.__class__
         yield from slips_of(view.function, kind, request.method, request.outcome, seen)
-        for one in classes_of(inspect.unwrap(view.function), kind):
+        function = inspect.unwrap(view.function)
+        for one in classes_of(function, kind):
             yield from slips_of(one, kind, request.method, request.outcome)
+        for helper in helpers_of(function):  # it may be called behind the commit
+            yield from slips_of(helper, object, request.method)
         for notice in of_view(request, response, view, dict(seen).get("UNSENT", ())):
             yield f"{place_of(view.function)}: {notice}"
     elif request.views is not None and response.blocks == () and response.status_line is OK:
@@ -184,8 +188,7 @@ def of_objects(request: Any, response: Response, called: bool) -> Iterator[str]:
 
 
 def is_by_login(request: Any) -> bool:
-    """Return whether a login has stored what a GET has changed, such as a new hash of the password. An element of the
-    site may have stored it as well."""
+    """Return whether a login has stored what a GET has changed, and no element of the site can have done so."""
     who, is_changed = _changed_before.get(request, (request.principal, False))
     is_changed = is_changed or who != request.principal  # the object at the end of the path has users of its own
     return is_changed and not any(is_inside for _, is_inside in handlers_of(request.pipeline))
@@ -221,7 +224,8 @@ def stored_nothing(request: Any, response: Response) -> Iterator[str]:
         is_same = sessions_of(request) and any(isinstance(one, ast.Attribute) for one in sets)
         fields = tuple(getattr(view.fill, "names", ()))
         tries = fields or any(isinstance(one, ast.Name) and isinstance(one.ctx, ast.Del) for one in sets)
-        if tries and seems_to_store(function, fields) and not is_same:  # the value of a column is that of before
+        is_kept = any("request.session" in ast.unparse(one) for one in sets)
+        if tries and seems_to_store(function, fields) and not (is_same or is_kept):  # a column may be as before
             yield f"{place_of(function)}: {NOTICES['stored nothing'].format(name=function.__name__)}"
 
 

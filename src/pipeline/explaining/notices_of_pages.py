@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -29,8 +30,6 @@ FIELD = re.compile(r"<(?:input|select|textarea)(?=\s)(?![^<>]*\sform=)[^<>]*\sna
 FIELDS = ("input", "select", "textarea")
 ODD = ("file", "password", *(f'type="{name}' for name in RULES["input"]))
 """The texts of forms that are looked at."""
-NAMELESS = ("button", "image", "reset", "submit")
-"""The types of inputs that need no name."""
 LONGEST = 1_000_000
 """Bytes of a page that is looked at."""
 BY_KIND = {
@@ -44,6 +43,10 @@ NEEDED = re.compile("|".join([STRUCTURE.pattern, *NEEDLES]))
 """Pattern of what any rule for pages needs. Most parts that change have none of it."""
 sent_under: Any = lru_cache(maxsize=500)(lambda address, tag: set())
 """Returns the hashes of the bodies that were sent from an address under an ETag, for the caller to add one."""
+SCRIPT = re.compile(r"(?i)<script|<[^<>]*\s(?:on\w+|href\s*=\s*[\"']?javascript:)")
+"""Pattern of markup that runs. A text of an editor may rightly have other markup."""
+_sent: deque[tuple[str, str]] = deque(maxlen=5)
+"""The last fields with scripts that visitors have sent, to be looked for in later pages."""
 _before: WeakKeyDictionary[Any, tuple[str, bool]] = WeakKeyDictionary()
 """The last page of each view if nothing was told of it, or "", and whether it has a select."""
 
@@ -51,6 +54,8 @@ _before: WeakKeyDictionary[Any, tuple[str, bool]] = WeakKeyDictionary()
 def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
     """Yield the notices of an answer of a view."""
     headers = {name.lower(): value for name, value in response.headerlist}
+    if request.outcome == "committed" and request.announces_body:
+        _sent.extend(one for one in values_of(request) if SCRIPT.search(one[1]) and one not in _sent)
     if "set-cookie" in headers and "public" in headers.get("cache-control", ""):
         yield "caches may keep the answer for all, and with it the cookie of one visitor. Leave out public"
     for name in BY_KIND.keys() & headers.keys():
@@ -131,7 +136,8 @@ def of_page(request: Any, body: bytes, response: Response, function: Any) -> Ite
     text = body.decode("utf-8", "replace")
     if "\ufffd" in text and "\ufffd".encode() not in body and response.charset == "UTF-8":
         yield "the body is not UTF-8, as its header says. Return the text itself, and not text.encode(...)"
-    for name, value in values_of(request):
+    before, has_select = _before.get(function, ("", False))
+    for name, value in (*values_of(request), *(_sent if text != before else ())):
         if MARKUP.search(value) and value in text:
             yield NOTICES["markup of a visitor"].format(name=name)
     query = request.environ.get("QUERY_STRING", "")
@@ -142,7 +148,6 @@ def of_page(request: Any, body: bytes, response: Response, function: Any) -> Ite
     for name, value in getattr(request.context, "__dict__", {}).items() if ">None<" in text else ():
         if value is None and name[0] != "_":
             yield NOTICES["None on a page"].format(name=name)
-    before, has_select = _before.get(function, ("", False))
     if not is_as_before(text, before):
         found, has_select = of_text(text), "<select" in text
         _before[function] = ("" if found else text), has_select
@@ -239,7 +244,7 @@ class Forms(HTMLParser):
         if tag not in FIELDS or found.keys() & {"disabled", "readonly"}:
             return
         kind, shown = found.get("type", "").lower(), f"{self.get_starttag_text()!r:.200}"
-        if not found.get("name") and kind not in NAMELESS:
+        if not found.get("name") and kind not in ("button", "image", "reset", "submit"):
             self.notices.append(f"{shown} has no name, so a browser does not send it")
         rule, value = RULES["input"].get(kind), found.get("value", "").strip()
         if rule is not None and value and not re.fullmatch(rule["pattern"], value):

@@ -92,10 +92,14 @@ def changed(before: Mapping[str, object], views: Views) -> Iterator[str]:
 
 
 def kept_objects(view: Any, connections: list[Any]) -> Iterator[str]:
-    """Yield the variables of the module of a view that keep an object of one of these connections."""
+    """Yield the variables of a view's module, and attributes in them, that keep an object of these connections."""
     module = inspect.unwrap(view).__module__
-    variables = getattr(sys.modules.get(module), "__dict__", {})
-    for name, value in [*variables.items()] if connections else ():
+    variables = [*getattr(sys.modules.get(module), "__dict__", {}).items()] if connections else []
+    package = module.partition(".")[0]
+    for owner, one in [*variables]:
+        if type(one).__module__.partition(".")[0] == package and not isinstance(one, Persistent):
+            variables += [(f"{owner}.{name}", value) for name, value in getattr(one, "__dict__", {}).items()]
+    for name, value in variables:
         kind = type(value)
         values = value.values() if kind in MAPPINGS else value if kind in LISTS else (value,)
         for one in islice(values, MOST_ITEMS):

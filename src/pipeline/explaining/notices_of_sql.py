@@ -48,8 +48,9 @@ class Here(threading.local):
 
     wanted = False
     """True while it is at work for a request whose notices are wanted."""
-    left: tuple[tuple[Any, Any, str], ...] = ()
-    """The objects that have left a session by a line of the site, each with its key and that line."""
+    left: tuple[tuple[Any, Any, str, bool], ...] = ()
+    """The objects that left a session by a line of the site, each with its key, that line, and whether what a flush
+    has sent of it was not committed."""
 
 
 here = Here()
@@ -120,7 +121,7 @@ def place() -> str:
 
 def keep(session: Any, obj: Any) -> None:
     """Keep an object until COMMIT. The session itself only keeps those of which it knows a change."""
-    if isinstance(session, RequestSession) and here.wanted:
+    if here.wanted:
         session.info.setdefault(OBJECTS, deque(maxlen=MOST_OBJECTS)).append(obj)
 
 
@@ -131,13 +132,15 @@ def note_left(session: Any, obj: Any) -> None:
         names.add(frame.f_code.co_name)
         frame = frame.f_back
     if here.wanted and "rollback" not in names and is_of_the_site(frame.f_code.co_filename):
-        here.left = (*here.left[-MOST_OBJECTS:], (obj, inspect(obj).key, place()))
+        state, begun = inspect(obj), None if isinstance(session, RequestSession) else session.get_transaction()
+        is_flushed = begun is not None and (state in begun._new or state in begun._dirty)
+        here.left = (*here.left[-MOST_OBJECTS:], (obj, state.key, place(), is_flushed))
 
 
 def of_left() -> Iterator[str]:
     """Yield the objects of this thread that have left their session with changes, or were changed behind it."""
-    for state, key, line in ((inspect(obj), key, line) for obj, key, line in here.left):
-        if state.session is None and state.key is key and (key is None or state.modified):
+    for state, key, line, is_flushed in ((inspect(obj), *rest) for obj, *rest in here.left):
+        if state.session is None and state.key is key and (key is None or state.modified or is_flushed):
             yield TEXTS["left before it was stored"].format(kind=state.class_.__qualname__, place=line)
 
 

@@ -9,10 +9,12 @@ import inspect
 import re
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, lru_cache
+from types import FunctionType
 from typing import Any
 
 import webob
@@ -29,7 +31,9 @@ ENDINGS = ("abort", "doom", "judge", "rollback", "status", "status_code", "statu
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
 TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
 READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
-WORD = re.compile(r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|CACHED|EMPTY|RACED|SENT|SEVERAL|UNSENT|ZERO)\b")
+WORD = re.compile(
+    r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|CACHED|STORED|EMPTY|RACED|SENT|SEVERAL|UNSENT|ZERO)\b"
+)
 """The words in patterns that stand for names, which differ by view and request."""
 HEADERS = {*RULES["header"], *(name.replace("_", "-") for name in (*dir(webob.Request), *dir(webob.Response)))}
 """The names of headers that have a meaning: WebOb has an attribute for nearly each of them."""
@@ -54,9 +58,7 @@ def slips_of(source: Any, kind: type, method: str, outcome: str = "", seen: Seen
     source = inspect.unwrap(source)
     if not (nodes := nodes_of(source)):
         return ()
-    loaded = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-    filled = {*map(filled_in, nodes)}
-    used = {node.id for node in loaded if node not in filled}
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     lines = () if isinstance(source, type) else nodes  # what a class assigns is an attribute
     found = [(node.lineno, slip) for node in lines for slip in slips_in(node, used)]
     of = getattr(getattr(source, "__globals__", {}).get("escape"), "__module__", "html")
@@ -83,6 +85,15 @@ def classes_of(function: Any, kind: type) -> tuple[type, ...]:
     classes = (kind, *(one for name in names if isinstance(one := known.get(name, name), type)))
     file_of = {one: getattr(sys.modules.get(one.__module__), "__file__", None) or "<" for one in classes}
     return tuple(one for one, file in file_of.items() if is_of_the_site(file))
+
+
+@lru_cache(maxsize=1_000)
+def helpers_of(function: Any) -> tuple[FunctionType, ...]:
+    """Return the functions of the site that a view names."""
+    known = getattr(function, "__globals__", {})
+    names = {one.id for one in nodes_of(function) if isinstance(one, ast.Name)}
+    found = [one for name in names if isinstance(one := inspect.unwrap(known.get(name, ...)), FunctionType)]
+    return tuple(one for one in found if is_of_the_site(one.__code__.co_filename))
 
 
 @lru_cache(maxsize=128)
@@ -148,6 +159,7 @@ def names_in(tree: ast.Module, function: Any, kind: type, seen: Seen = ()) -> di
         "DEFAULT": [f"{model}.{field}" for model, fields in unsent.items() for field in fields],
         "METHOD": [name for name, _ in methods],
         "CACHED": [name for name in called if hasattr(known.get(name), "cache_info")],
+        "STORED": [name for name in called if {"_p_jar", "__mapper__"}.intersection(dir(known.get(name)))],
         "LAZY": [
             *(name for name in called if is_lazy(known.get(name))),
             *(f"{context}.{name}" for name, one in methods if is_lazy(one)),
@@ -215,16 +227,28 @@ def slips_of_rule(
 
     nodes  those of the source, the whole of it first
     """
-    pattern = WORD.sub(lambda word: "|".join(map(re.escape, names.get(word[0], ()))) or "(?!)", rule["pattern"])
+    patterns = rule["pattern"], rule.get("beside", ""), rule.get("unless", "(?!)")
+    pattern, beside, unless = (
+        WORD.sub(lambda word: "|".join(map(re.escape, names.get(word[0], ()))) or "(?!)", one) for one in patterns
+    )
     for node in (node for node in nodes if type(node).__name__ in rule["at"]):
         text, source = text_of(node), text_of(nodes[0])
+        searched = [text, *([spelled_out(text, source)] if rule.get("through_names") else ())]
         if (
-            (found := re.search(pattern, text))
-            and stands(rule.get("beside", ""), found, source)
-            and not stands(rule.get("unless", "(?!)"), found, source)
+            (found := next(filter(None, (re.search(pattern, one) for one in searched)), None))
+            and stands(beside, found, source)
+            and not stands(unless, found, source)
         ):
             words = {"what": text.partition("\n")[0], "found": found[found.lastindex or 0]}
             yield node.lineno, rule["told"].format(**words, context="".join(names["CONTEXT"]))
+
+
+def spelled_out(text: str, source: str) -> str:
+    """Return a text of a source, with the values of names that are assigned once in the place of these names."""
+    made = re.findall(r"\n +(\w+) = ([^\n]+)", source)
+    times = Counter(name for name, _ in made)
+    values = {name: value for name, value in made if times[name] == 1}
+    return re.sub(r"(?<![\w.'\"])\w+(?![\w'\"]| ?=)", lambda word: values.get(word[0], word[0]), text)
 
 
 def stands(pattern: str, found: re.Match[str], source: str) -> bool:
@@ -236,8 +260,6 @@ def stands(pattern: str, found: re.Match[str], source: str) -> bool:
 def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
     """Yield what is wrong with one node of a source, which uses these names."""
     match node:
-        case ast.Expr(ast.Call(function)) if name := answer_of(function):
-            yield f"{name}(...) is made, and neither returned nor raised: it has no effect"
         case ast.Assign([target], ast.UnaryOp(ast.UAdd() | ast.USub(), operand) as value) if (
             target.end_col_offset == value.col_offset - 2 and operand.col_offset > value.col_offset + 1
         ):
@@ -293,18 +315,6 @@ def is_swallowing(handler: ast.ExceptHandler) -> bool:
     return not ends and (ast.unparse(handler.type) if handler.type else "") in FOR_ALL
 
 
-def filled_in(node: ast.AST) -> ast.AST | None:
-    """Return the answer that a node of a source only fills: it sets its status, a header or a cookie."""
-    match node:
-        case (
-            ast.Attribute(answer, "status" | "content_type" | "location", ast.Store())
-            | ast.Subscript(ast.Attribute(answer, "headers"), ctx=ast.Store())
-            | ast.Expr(ast.Call(ast.Attribute(answer, "set_cookie" | "delete_cookie")))
-        ):
-            return answer
-    return None
-
-
 def read_twice(block: list[ast.stmt]) -> Iterator[tuple[int, str]]:
     """Yield what a block uses after it was read to its end, such as a generator or a file: line and slip."""
     once: set[str] = set()
@@ -345,15 +355,6 @@ def uses_in(node: ast.AST) -> Iterator[tuple[str, bool]]:
 def name_of(node: ast.AST) -> str:
     """Return the last name of an expression, such as that of the function in a call; "" for one without a name."""
     return str(getattr(node, "attr", getattr(node, "id", "")))
-
-
-def answer_of(function: ast.expr) -> str:
-    """Return the name of a function that makes an answer, which has to be returned or raised; "" for any other, and
-    for a method of Zope's response."""
-    name = name_of(function)
-    is_answer = name == "redirect" or (name.startswith("HTTP") and name[4:5].isupper())
-    is_method = isinstance(function, ast.Attribute) and name_of(function.value) in ("response", "self")
-    return name if (is_answer and not is_method) or (name == "render" and isinstance(function, ast.Name)) else ""
 
 
 def changed_in(node: ast.AST) -> list[str]:
