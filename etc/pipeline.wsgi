@@ -9,15 +9,13 @@ PIPELINE_SITE  the folder of the database that is the whole site for visitors, w
                without it, it is the root
 """
 
-import logging.config
 import os
 from pathlib import Path
 
-from pipeline.paste import load
+from pipeline.loading.site import application_of
 
 INI = Path(__file__).resolve().parent / "deploy.ini"
 
-logging.config.fileConfig(INI, {"here": str(INI.parent)}, disable_existing_loggers=False)
 var = os.environ.get("PIPELINE_VAR")
 options = {}
 if var:
@@ -25,4 +23,4 @@ if var:
     options["session_keys"] = f"{var}/session_keys"
 if top := os.environ.get("PIPELINE_SITE"):
     options["sites"] = f"* = {top}"
-application = load(f"config:{INI}", **options)
+application = application_of(str(INI), **options)

@@ -138,6 +138,10 @@ def named_errors(uri: str) -> Iterator[None]:
     except SystemExit as error:  # a command, and the trial before a reload, would end with its status: 0
         place, line, *_ = traceback.extract_tb(error.__traceback__)[-1]
         raise ConfigurationError(f"{place}, line {line}: this ends the process while the site is loaded") from error
+    except UnicodeDecodeError as error:
+        if loadwsgi.__file__ not in [frame.filename for frame in traceback.extract_tb(error.__traceback__)][-7:]:
+            raise
+        raise ConfigurationError(f"{file}, or an ini that it uses, is not UTF-8: save it as that") from None
     except RecursionError:
         if not (circle := _circle(file)):
             raise
@@ -155,7 +159,7 @@ def named_errors(uri: str) -> Iterator[None]:
                 raise  # it is not what Paste Deploy says of an ini
             if isinstance(error, KeyError):  # of ``get option = variable``
                 raise NotFound(_missing_variable(file, *error.args)) from None
-            raise NotFound(str(error)) from error
+            raise NotFound(str(error) if file in str(error) else f"{file}: {error}") from error
         name, egg, protocols = found.groups()
         where = place_of_value(file, f"egg:{egg}#{name}")
         hint = _near(name, egg, protocols)

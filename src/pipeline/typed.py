@@ -96,16 +96,23 @@ def refuse_unadded(contracts: Iterable[Contract], offered: Mapping[str, Any], vi
 
 
 def refuse_unadded_views(published: Iterable[tuple[Views, Way]]) -> None:
-    """Raise ConfigurationError if a view names a class that is missing on all ways to the view.
+    """Raise ConfigurationError if a view names a class, or fields, that are missing on all ways to the view.
 
     published  the views of each publisher of a site, with the way of the requests to that publisher
     """
     found: dict[Any, list[Way]] = {}
+    fills: dict[Any, Any] = {}
     for views, way in published:
         for _, request_type, key, view in views:
             if way.takes(key.partition(" ")[0], request_type):
                 found.setdefault(view.function, []).append(way)
+                fills[view.function] = view.fill if request_type is IRequest else None  # XML-RPC has no form
     for function, ways in found.items():
+        reads = getattr(fill := fills[function], "reads", None)
+        if reads and not any(hasattr(contract.adds, reads) for way in ways for contract in way.contracts):
+            names = " ".join(contract.name for contract in ways[0].contracts)
+            fields = f"takes the fields {', '.join(fill.names)}, and no element of the pipeline {names} reads them"
+            raise ConfigurationError(f"{named(function)} {fields}: add forms, outside of traverse")
         wanted = wanted_by(function, 1)
         if wanted is not None and all(way.lacks(wanted) for way in ways):
             way = min(ways, key=lambda way: len(way.lacks(wanted)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 from pipeline import Pipeline, Request, Response, element
 from pipeline.composition import Offers
 from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import load
@@ -148,6 +150,36 @@ def test_a_handler_or_hook_whose_class_no_element_adds_is_refused(part: Any, mod
     with pytest.raises(ConfigurationError, match=r"test_typed.py, line \d+\) takes .*ShelfRequest.* Add .* shelf"):
         Pipeline(part(), traverse(root=dict), end)
     Pipeline(shelf(), part(), traverse(root=dict), end)
+
+
+FIELDS = """
+from pipeline import view
+from pipeline.publishing.xmlrpc import IXMLRPCRequest
+@view(context=dict, name="add", methods=("POST",){more})
+def add(context, request, title: str):
+    return title
+"""
+
+
+@pytest.mark.parametrize("between", [(), (middleware,)], ids=["", "behind a middleware"])
+@pytest.mark.parametrize("more", ["", ", request_type=IXMLRPCRequest"], ids=["", "by XML-RPC"])
+def test_a_view_that_takes_fields_is_refused_where_nothing_reads_them(
+    between: Any, more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Any
+) -> None:
+    """Each request for it was a 500, and a reload put this in the place of a site that worked."""
+    name = f"fields_{abs(hash(more))}"
+    (tmp_path / f"{name}.py").write_text(FIELDS.format(more=more))
+    monkeypatch.syspath_prepend(tmp_path)
+    inner = (*between, traverse(root=dict), publisher(scan=(name,)))
+    if more:
+        Pipeline(errors(), *inner)
+    else:
+        said = rf"{name}\.py, line \d+\) takes the fields title, .* errors traverse publisher reads them: add forms"
+        with pytest.raises(ConfigurationError, match=said):
+            Pipeline(errors(), *inner)
+        app = Pipeline(errors(), forms(), *inner)
+        sent = {"CONTENT_TYPE": "application/x-www-form-urlencoded", "CONTENT_LENGTH": "9"}
+        assert call(app, "/add", "POST", **sent, **{"wsgi.input": BytesIO(b"title=tea")}).text == "tea"
 
 
 def test_an_element_outside_a_foreign_middleware_adds_the_class(module: Any, call: Any) -> None:

@@ -94,19 +94,18 @@ def test_waitress_refuses_what_is_beyond_the_limits(
 def test_the_script_takes_its_data_directory_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("logging.config.fileConfig", lambda *args, **options: None)
     loaded = {}
 
-    def spy(uri: str, **options: str) -> str:
-        loaded[uri] = options
+    def spy(ini: str, **options: str) -> str:
+        loaded[ini] = options
         return "the application"
 
-    monkeypatch.setattr("pipeline.paste.load", spy)
+    monkeypatch.setattr("pipeline.loading.site.application_of", spy)
     assert runpy.run_path(str(TOP / "etc" / "pipeline.wsgi"))["application"] == "the application"
-    assert loaded.pop(f"config:{INI}") == {}
+    assert loaded.pop(str(INI)) == {}
     monkeypatch.setenv("PIPELINE_VAR", str(tmp_path))
     runpy.run_path(str(TOP / "etc" / "pipeline.wsgi"))
-    assert loaded.pop(f"config:{INI}") == {
+    assert loaded.pop(str(INI)) == {
         "zodb_uri": f"file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs",
         "session_keys": f"{tmp_path}/session_keys",
     }

@@ -104,7 +104,7 @@ def test_tables_that_migrations_have_not_reached(
         (b"[alembic]\n", "No 'script_location' key found in configuration"),
         (b"[alembic]\nscript_location = gone\n", "Path doesn't exist: gone"),
         (b"script_location = migrations\n", "this line stands above the first section"),
-        (b"[alembic]\nscript_location = %(gone)s\n", "Bad value substitution"),
+        (b"[alembic]\nscript_location = %(gone)s\n", "an interpolation key 'gone' which is not"),
         (b"[alembic]\n# \xff\n", "a file is not UTF-8: save it as that"),
     ],
 )

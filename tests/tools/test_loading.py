@@ -108,3 +108,31 @@ def test_a_site_whose_code_ends_the_process_is_refused_before_a_reload(
     (tmp_path / "site.ini").write_text("[app:main]\npaste.app_factory = ending_site:make\n")
     assert loading.try_out(str(tmp_path / "site.ini")) == 1
     assert f"{tmp_path}/ending_site.py, line 4: this ends the process" in capsys.readouterr().err
+
+
+WATCHED = """
+from pipeline import element
+from pipeline.interfaces import Facts
+
+class Watch:
+    def start(self):
+        raise SystemExit("it was started")
+
+@element(facts=lambda: Facts(watch=Watch()))
+def end():
+    return lambda request, response: None
+"""
+
+
+def test_a_trial_starts_nothing_that_stands_for_a_running_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It told the processes of the site that there is one more, and then ended."""
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr(loading, "set_up_logging", lambda ini, variables: None)  # the log is that of pytest
+    (tmp_path / "watched_site.py").write_text(WATCHED)
+    ini = tmp_path / "site.ini"
+    ini.write_text("[app:main]\npaste.app_factory = watched_site:end\n")
+    assert loading.try_out(str(ini)) == 0
+    with pytest.raises(SystemExit, match="it was started"):
+        loading.application_of(str(ini))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +126,7 @@ def test_what_is_said_of_a_value_has_no_password(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("command", (["check"], ["show"], ["serve", "--no-reload"]))
-@pytest.mark.parametrize("slip", ("sesame%99", "sesame%(there)s"))
+@pytest.mark.parametrize("slip", ("sesame%99", "sesame%(there)s", "%(sesame"))
 def test_a_percent_sign_in_a_password_is_told_without_the_password__S25(
     command: list[str], slip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,3 +138,59 @@ def test_a_percent_sign_in_a_password_is_told_without_the_password__S25(
     said = captured.out + captured.err
     assert "a percent sign in a value is written %%" in said
     assert "sesame" not in said and "@db" not in said
+
+
+BROKEN = {
+    "an option": ("zodb_uri = file://", "zodb_uri = postgres://site:sesame%(there)s@db/"),
+    "an option, unfinished": ("zodb_uri = file://", "zodb_uri = postgres://site:%(sesame@db/"),
+    "a handler": ("args = (", "args = ('postgres://site:sesame%(there)s@db/', "),
+    "a line": ("[pipeline:main]", "[pipeline:main]\npostgres://site:sesame@db/"),
+    "a line, in front": ("# The document site", "url = postgres://site:sesame@db/"),
+}
+
+
+@pytest.mark.parametrize("slip", BROKEN)
+def test_a_server_that_loads_an_ini_logs_no_password_of_it__S25(slip: str, tmp_path: Path) -> None:
+    """What ConfigParser says of an ini ends with the value, or with the line. A server writes it to its log."""
+    assert BROKEN[slip][0] in INI
+    ini = tmp_path / "site.ini"
+    ini.write_text(INI.replace(*BROKEN[slip], 1))
+    load = f"from pipeline.loading.site import application_of; application_of({str(ini)!r})"
+    done = subprocess.run([sys.executable, "-c", load], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and last.startswith("pipeline.") and str(ini) in last
+    assert "sesame" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("section", "is_told"),
+    [("filtr:old", True), ("retry", True), ("piepline:other", True), ("alembic", False), ("program:x", False)],
+)
+def test_a_section_that_nothing_reads_is_told_unless_it_may_be_for_another_program(
+    section: str, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = told([*LINES, f"[{section}]", "a = b"], tmp_path / "site.ini", capsys)
+    lines = [one["line"] for one in found if one["what"] == f"no pipeline uses [{section}]"]
+    assert lines == [len(LINES) + 1] * is_told
+
+
+def test_a_number_that_no_port_has_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(INI.replace("http_port = 8080", "http_port = 80800").splitlines(), tmp_path / "site.ini", capsys)
+    assert ("error", "80800 is not the number of a port") in [(one["level"], one["what"]) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (INI.replace("use = egg:wsgi-pipeline#log\n", "").encode(), "section 'filter:log'"),
+        (INI.replace("document site", "site of the café").encode("latin-1"), "is not UTF-8: save it as that"),
+    ],
+)
+def test_what_paste_deploy_says_has_the_name_of_the_file(
+    text: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ini = tmp_path / "site.ini"
+    ini.write_bytes(text)
+    assert main(["show", str(ini)]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert str(ini) in line and said in line

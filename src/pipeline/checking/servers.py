@@ -116,9 +116,12 @@ def of_port(path: Path, host: str, port: str) -> Iterator[Finding]:
     """Yield that the port of the server is in use, by this site or by another program."""
     if not port.isdecimal() or ":" in host:
         return
+    if int(port) > 65_535:
+        yield Finding.of("no port", place_in(path, "server:main", "port"), port=port)
+        return
     try:
         socket.create_server(("" if is_everywhere(host) else host, int(port))).close()
-    except (OSError, OverflowError):
+    except OSError:
         yield Finding.of("port in use", place_in(path, "server:main", "port"), host=host, port=port)
 
 

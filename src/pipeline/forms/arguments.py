@@ -105,6 +105,8 @@ class Argument(NamedTuple):
 class FormArguments:
     """Fills parameters with the fields of ``request.form``. See ``pipeline.views.Fill``."""
 
+    reads = "form"
+
     def __init__(self, arguments: tuple[Argument, ...]) -> None:
         self.arguments = arguments
         self.names = [argument.name for argument in arguments]
@@ -112,13 +114,7 @@ class FormArguments:
         self.never_of_query = [one.name for one in files if one.default is _EMPTY]
 
     def __call__(self, request: Any) -> dict[str, Any]:
-        try:
-            form = request.form
-        except AttributeError:
-            raise AttributeError(
-                f"the view takes the fields {', '.join(self.names)} of a form, but no element of the pipeline "
-                f"reads forms; put forms into the pipeline"
-            ) from None
+        form = request.form
         is_json = isinstance(getattr(request, "_sent_fields", ()), dict)
         exact = {**form, **request._exact_json} if is_json else None
         try:

@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Mapping
 from configparser import ConfigParser
+from configparser import Error as IniError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,9 @@ from paste.deploy import loadwsgi, util
 from pipeline.interfaces import ConfigurationError, WSGIApp
 from pipeline.loading.command_line import make_importable, split_name
 from pipeline.options import on_demand, resolve
-from pipeline.paste import load, plan
+from pipeline.paste import Chain, load, plan
 from pipeline.rendering import with_render
-from pipeline.telling.errors import put_error, refusal
+from pipeline.telling.errors import in_one_line, put_error, refusal
 
 if TYPE_CHECKING:
     from pipeline.loading.building import build
@@ -49,6 +50,15 @@ def application_of(ini: str, **variables: str) -> WSGIApp:
 
     The code of the site may stand in the working directory or beside the ini.
     """
+    app, chains = loaded(ini, variables)
+    for chain in chains:
+        if (watch := chain.steps[-1].facts.watch) is not None:
+            watch.start()
+    return app
+
+
+def loaded(ini: str, variables: dict[str, str]) -> tuple[WSGIApp, list[Chain]]:
+    """Return the app of an ini with its chains, and nothing runs yet beside the site."""
     path, name = split_name(ini)
     make_importable(path)
     set_up_logging(path, variables)
@@ -58,12 +68,11 @@ def application_of(ini: str, **variables: str) -> WSGIApp:
         if traceback.extract_tb(error.__traceback__)[-1].filename in PASTE:  # no part of the site is at work
             build(ini, [f"{variable}={value}" for variable, value in variables.items()])  # which says it plainly
         raise
+    except IniError as error:  # its own text has the value, which may be a password (S25)
+        raise ConfigurationError(in_one_line(error)) from None
     chains = list(plan(f"config:{path}", name, **variables))
     load_for_first_page(package for chain in chains for step in chain.steps for package in step.facts.packages)
-    for chain in chains:
-        if (watch := chain.steps[-1].facts.watch) is not None:
-            watch.start()
-    return app
+    return app, chains
 
 
 def load_for_first_page(packages: Iterable[str]) -> None:
@@ -119,7 +128,7 @@ def try_out(ini: str, file: str | None = None, /, **variables: str) -> int:
     gc.disable()  # what the collector calls would print the exception, and lose it
     try:
         try:
-            deployed(ini, file, **variables)
+            loaded(ini, variables | private_variables(file))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             gc.enable()
@@ -142,10 +151,12 @@ def logging_in(ini: Path, variables: Mapping[str, str]) -> ConfigParser:
 
 def set_up_logging(ini: Path, variables: dict[str, str]) -> None:
     """Set up what the sections [loggers], [handlers] and [formatters] say, or ``DEFAULT_LOGGING``."""
-    parser = logging_in(ini, variables)
-    if not parser.has_section("loggers"):
-        parser = logging_in(DEFAULT_LOGGING, variables)
     try:
+        parser = logging_in(ini, variables)
+        if not parser.has_section("loggers"):
+            parser = logging_in(DEFAULT_LOGGING, variables)
         logging.config.fileConfig(parser, disable_existing_loggers=False)
+    except IniError as error:  # its own text has the value, which may be a password (S25)
+        raise refusal("logging", ini=ini, error=in_one_line(error)) from None
     except (KeyError, ValueError, AttributeError, ImportError) as error:
         raise refusal("logging", ini=ini, error=f"{type(error).__name__}: {error}") from error

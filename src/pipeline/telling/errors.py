@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pipeline.ini import sections_of
 from pipeline.interfaces import ConfigurationError, Unavailable
+from pipeline.telling.secrets import masked_text
 from pipeline.telling.words import OUR_CODE, line_of_the_site, texts_of
 
 OF_THE_SITE = (ConfigurationError, IniError, ImportError, OSError, SyntaxError, Unavailable)
@@ -85,12 +86,14 @@ def of_ini(error: IniError, said: str) -> str:
 
     said  what the error says by itself
     """
-    found = re.match(r"Error in file (?P<file>\S+): (?:Bad value substitution: )?(?P<what>.*)", said)
-    if isinstance(error, InterpolationError) and found is not None:
-        _, options = sections_of(found["file"]).get(str(error.section), (0, {}))
+    if isinstance(error, InterpolationError):
+        file = found[1] if (found := re.match(r"Error in file (\S+): ", said)) else ""
+        _, options = sections_of(file).get(str(error.section), (0, {}))
         at = f", line {options[error.option][0]}" if error.option in options else ""
-        what = re.sub(r"(, found|\. Raw value): .*", "; a percent sign in a value is written %%", found["what"])
-        return f"{found['file']}, section [{error.section}]{at}: {what}"
-    line = getattr(error, "line", "")
+        what = said.removeprefix(f"Error in file {file}: ").removeprefix("Bad value substitution: ")
+        cut = r"(?:, found:|\. Raw value:| reference| an interpolation key (?!'[\w.-]+' )).*"
+        what = re.sub(cut, "; a percent sign in a value is written %%", what)
+        return f"{file}, section [{error.section}]{at}: {what}".removeprefix(", ")
+    line = getattr(error, "line", "") or "".join(line for _, line in getattr(error, "errors", ())[:1])
     name = "byte order mark" if line.startswith("\ufeff") else type(error).__name__
-    return str(OF_AN_INI.get(name, "{said}").format(said=said, error=error, line=line.strip()))
+    return str(OF_AN_INI.get(name, "{said}").format(said=said, error=error, line=masked_text(line.strip())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from pipeline.checking.servers import is_for_development, of_paster, of_server
 from pipeline.checking.values import slips_in
 from pipeline.composition import Element
 from pipeline.explaining.unscanned import unscanned
-from pipeline.forms.arguments import FormArguments
 from pipeline.ini import lines_from, place_in, sections_of, text_of, variables_of
 from pipeline.loading.building import Built, build
 from pipeline.loading.command_line import (
@@ -101,7 +101,7 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
                 raise
             findings.append(of_error(error, str(path)))
             continue
-        findings += of_views(built, planned)
+        findings += of_views(built)
         findings += of_unscanned(built, path)
         modules = {view.function.__module__ for _, views in built.views() for _, _, _, view in views}
         if rendering := with_render(modules):
@@ -149,7 +149,8 @@ def _words(path: Path, section: str) -> set[str]:
 
 
 def of_sections(path: Path, others: Iterable[Path] = ()) -> Iterator[Finding]:
-    """Yield the sections of an ini that no pipeline uses, and that no other ini names."""
+    """Yield the sections of an ini that no pipeline uses, and that no other ini names. One of another kind may be for
+    another program, and counts if it has the name of a part, or nearly that of a kind."""
     sections = sections_of(str(path))
     kinds = ("app", "application", "filter", "filter-app", "pipeline", "composite", "composit")
     ours = {section: section.partition(":") for section in sections if section.partition(":")[0] in kinds}
@@ -159,9 +160,15 @@ def of_sections(path: Path, others: Iterable[Path] = ()) -> Iterator[Finding]:
     while not more <= reached:
         reached |= more
         more = {word for section, name in names.items() if name in reached for word in _words(path, section)}
-    for section, name in names.items():
-        if name not in reached:
-            yield Finding.of("unused section", place_in(path, section), section=section, name=name)
+    for section in sections:
+        kind, colon, _ = section.partition(":")
+        if section in names:
+            is_unused = names[section] not in reached
+        else:
+            is_unused = section in reached or bool(colon and kind != "server" and get_close_matches(kind, kinds))
+        if is_unused:
+            named = {"section": section, "name": names.get(section, section)}
+            yield Finding.of("unused section", place_in(path, section), **named)
 
 
 def of_packages(path: Path) -> Iterator[Finding]:
@@ -205,27 +212,17 @@ def of_indented(path: Path) -> Iterator[Finding]:
                     yield Finding.of("indented option", where, line=line.strip())
 
 
-def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
+def of_views(built: Built) -> Iterator[Finding]:
     """Yield what is wrong with the views of the publishers."""
     for step, views in built.views():
         if not any(True for _ in views):
             yield Finding.of("no views", step.where)
-        ours = dict.fromkeys(view for _, _, _, view in views)
-        for view in ours:
+        for view in dict.fromkeys(view for _, _, _, view in views):
             never = getattr(view.fill, "never_of_query", ()) if SAFE_METHODS.issuperset(view.methods) else ()
             if never:
                 name, methods = view.function.__qualname__, " and ".join(view.methods)
                 where = place_of(view.function)
                 yield Finding.of("file of a query", where, view=name, methods=methods, files=", ".join(never))
-        chain = next((chain for chain in chains if chain.steps[-1].where == step.where), None)
-        reads = chain is not None and any(hasattr(one.contract.adds, "form") for _, one in _elements(chain))
-        if chain is None or chain.condition or reads:  # behind a switch not every view is meant for every branch
-            continue
-        for view in ours:
-            fill: object = view.fill
-            if isinstance(fill, FormArguments):
-                named = {"view": view.function.__qualname__, "fields": ", ".join(fill.names), "end": step.where}
-                yield Finding.of("no forms", place_of(view.function), **named, providers=providers("form"))
 
 
 def of_unscanned(built: Built, path: Path) -> Iterator[Finding]:
