@@ -279,9 +279,8 @@ class Explorer:
 
 def undoes(run: Run) -> bool:
     """Return whether a view has taken back what it has changed, and has answered a success."""
-    names = [name.partition("#")[0] for name in run.trace]
-    ends = (names.index("view:enter"), names.index("view:exit")) if "view:exit" in names else (0, 0)
-    return run.is_acknowledged and any(one.endswith(UNDONE) for one in names[slice(*ends)])
+    within = " ".join(run.trace).partition("view:enter")[2].partition("view:exit")[0]
+    return run.is_acknowledged and any(point in within for point in UNDONE)
 
 
 def is_alike(request: Asked, run: Run, earlier: Asked, stored: Run) -> bool:
