@@ -79,7 +79,8 @@ def prove_sequences(
             for what in found:
                 known = sum(one.count for one in report.found if one.what == what)
                 shown = explorer.shortest(steps, what) if known < SHORTENED else steps
-                report.note(line, what, str(shown[-1]), last.answered_by, written(shown), last.answered_by)
+                cause = last.answered_by if what in failing(last) else ""  # such words say nothing of the view
+                report.note(line, what, str(shown[-1]), last.answered_by, written(shown), cause)
 
 
 class Explorer:
