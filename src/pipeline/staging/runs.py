@@ -140,7 +140,7 @@ class Run:
         self.headers: list[tuple[str, str]] = []
         self.body = b""
         self.escaped: BaseException | None = None
-        """What the server got in the place of the rest of the answer; or that the client is gone."""
+        """The exception that the server got in the place of the rest of the answer, or ``Gone``."""
         self.raised = ""
         """The exception that a part of the pipeline has raised last without a fault, and the line of the site."""
         self.keeps_request = False
