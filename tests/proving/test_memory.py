@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from pipeline.proving.growth import Memory, is_otherwise
+from pipeline import Pipeline, redirect, view
+from pipeline.database import forks
+from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
+from pipeline.elements.transaction import transaction
+from pipeline.elements.traverse import traverse
+from pipeline.elements.zodb import zodb
+from pipeline.proving.growth import KEPT, Memory, is_otherwise
+from pipeline.proving.proof import Proof
+from pipeline.publisher import publisher
+from pipeline.staging.asked import asked
 
 MODULE = '''
 import string
@@ -99,3 +109,30 @@ def test_what_the_variables_hold_is_put_back(module: Any) -> None:
 def test_an_answer_differs_from_two_that_are_the_same(before: str, kept: str, after: str, is_told: bool) -> None:
     """What differs between these two is made by chance, or by the clock."""
     assert is_otherwise(before.split(), kept.split(), after.split()) is is_told
+
+
+COUNTS: dict[str, int] = {}
+"""What the pages below have shown before."""
+
+
+@view(context=dict, name="ann")
+@view(context=dict, name="bob")
+def counted(context: Any, request: Any) -> str:
+    name = request.view_name
+    return f"<p>{COUNTS.setdefault(name, request.zodb.root().get(name, 0))}</p>"
+
+
+@view(context=dict, name="add", methods=("POST",))
+def add(context: Any, request: Any, name: str) -> Any:
+    request.zodb.root()[name] = request.zodb.root().get(name, 0) + 1
+    return redirect("/")
+
+
+def test_what_is_kept_of_the_page_that_a_form_stands_on_is_found() -> None:
+    elements = (zodb(uri="memory://counted"), errors(), transaction(), forms(), traverse(root=dict))
+    adding = asked("POST", "/@@add", [("name", "bob")], page="/@@bob")
+    proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), corpus=[asked("GET", "/@@ann"), adding])
+    with proof.loaded():
+        found = [(one.what, one.request) for one in proof.growth().report.found]
+    forks.close_all()
+    assert found == [(KEPT, "GET /@@bob")]

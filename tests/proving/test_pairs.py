@@ -54,7 +54,6 @@ class Site:
             run.gate("view:enter")
             run.status = self.together[request is not FIRST]
             self.stored[:] = self.together[2]
-        run.is_complete = run.status is not None
         return run
 
     def afresh(self, request: Asked) -> Run:

@@ -214,3 +214,12 @@ def test_an_exception_of_one_line_is_one_finding_whatever_leads_to_it() -> None:
         ("sequences", 1, "ann GET /a -"),
         ("sequences", 1, "ann GET /a -"),
     ]
+
+
+def test_a_request_that_is_not_asked_again_is_no_finding_of_its_own() -> None:
+    """It has hung, so no view was reached when it would have been asked once more."""
+    report = Report("site.ini")
+    with report.line("sequences", "several requests one after the other") as line:
+        for cause in ("shop.sell", "", "shop.buy"):
+            report.note(line, "S12: it has not answered after 20 s", "POST /@@sell", cause=cause)
+    assert [(one.cause, one.count) for one in report.found] == [("shop.sell", 2), ("shop.buy", 1)]

@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import pairwise, product
@@ -101,11 +101,12 @@ def prove_growth(
             report.note(line, what, str(request))
 
 
-def for_others(site: Site, requests: Sequence[Asked], cold: Memory, changing: Iterable[Asked]) -> Iterator[Asked]:
+def for_others(site: Site, requests: Sequence[Asked], cold: Memory, changing: Sequence[Asked]) -> Iterator[Asked]:
     """Yield what a process that has kept nothing answers otherwise from the same state: the one at the begin, and
     the one after each request that changes it."""
     warm = Memory()
-    pages = [one for one in requests if one.is_safe]
+    shown = (Asked("GET", one.page, user=one.user) for one in changing if one.page)  # of what is changed
+    pages = list(dict.fromkeys([*(one for one in requests if one.is_safe), *shown]))
     for first in (None, *changing):
         asked = pages if first else requests
         found: set[Asked] = {*asked}

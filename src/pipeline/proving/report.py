@@ -160,7 +160,7 @@ class Report:
         line.findings += 1
         _, since, raised = what.partition(SINCE)
         for one in self.found:
-            is_known = (one.what, one.cause) == (what, cause) and (cause or one.judge == line.judge)
+            is_known = one.what == what and (one.cause == cause if cause else one.judge == line.judge)
             if is_known or (since and one.what.endswith(since + raised)):
                 one.count += 1
                 if one.judge == line.judge and plan.count(" then ") < one.plan.count(" then "):

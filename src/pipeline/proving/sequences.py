@@ -79,7 +79,8 @@ def prove_sequences(
             for what in found:
                 known = sum(one.count for one in report.found if one.what == what)
                 shown = explorer.shortest(steps, what) if known < SHORTENED else steps
-                report.note(line, what, str(shown[-1]), last.answered_by, written(shown), last.answered_by)
+                cause = last.answered_by if what in failing(last) else ""  # such words say nothing of the view
+                report.note(line, what, str(shown[-1]), last.answered_by, written(shown), cause)
 
 
 class Explorer:
@@ -279,9 +280,8 @@ class Explorer:
 
 def undoes(run: Run) -> bool:
     """Return whether a view has taken back what it has changed, and has answered a success."""
-    names = [name.partition("#")[0] for name in run.trace]
-    ends = (names.index("view:enter"), names.index("view:exit")) if "view:exit" in names else (0, 0)
-    return run.is_acknowledged and any(one.endswith(UNDONE) for one in names[slice(*ends)])
+    within = " ".join(run.trace).partition("view:enter")[2].partition("view:exit")[0]
+    return run.is_acknowledged and any(point in within for point in UNDONE)
 
 
 def is_alike(request: Asked, run: Run, earlier: Asked, stored: Run) -> bool:

@@ -139,8 +139,8 @@ class Run:
         """The status that the server got; None if it got none."""
         self.headers: list[tuple[str, str]] = []
         self.body = b""
-        self.is_complete = False
         self.escaped: BaseException | None = None
+        """The exception that the server got in the place of the rest of the answer, or ``Gone``."""
         self.raised = ""
         """The exception that a part of the pipeline has raised last without a fault, and the line of the site."""
         self.keeps_request = False
@@ -192,8 +192,7 @@ class Run:
     @property
     def is_acknowledged(self) -> bool:
         """True if the visitor must believe that the request has done what it asked for."""
-        answered = self.status is not None and self.status < 400
-        return answered and self.is_complete and self.escaped is None
+        return self.status is not None and self.status < 400 and self.escaped is None
 
 
 def point(name: str, where: str = "", kinds: Mapping[str, Callable[[str], BaseException]] = {}) -> None:

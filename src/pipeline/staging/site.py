@@ -28,7 +28,7 @@ from pipeline.promises import IInvariant, IOwnerOf, OwnerOf
 from pipeline.staging.asked import Asked
 from pipeline.staging.copies import Copies
 from pipeline.staging.effects import OF_DATABASES, EffectRefused, Effects
-from pipeline.staging.runs import Gone, Run, joining, place, point, running, sleep, started, watched
+from pipeline.staging.runs import Run, joining, place, point, running, sleep, started, watched
 from pipeline.telling.words import line_of_the_site
 from pipeline.views import NOTES, View, Views
 
@@ -291,9 +291,6 @@ def serve(app: Any, environ: dict[str, Any], run: Run) -> None:
         for block in body:
             point("block")
             blocks.append(block)
-        run.is_complete = True
-    except Gone:
-        pass
     except KeyboardInterrupt:  # the command shall end
         raise
     except BaseException as error:
