@@ -54,8 +54,7 @@ _before: WeakKeyDictionary[Any, tuple[str, bool]] = WeakKeyDictionary()
 def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
     """Yield the notices of an answer of a view."""
     headers = {name.lower(): value for name, value in response.headerlist}
-    if request.outcome == "committed" and request.announces_body:
-        _sent.extend(one for one in values_of(request) if SCRIPT.search(one[1]) and one not in _sent)
+    keep_scripts(request)
     if "set-cookie" in headers and "public" in headers.get("cache-control", ""):
         yield "caches may keep the answer for all, and with it the cookie of one visitor. Leave out public"
     for name in BY_KIND.keys() & headers.keys():
@@ -82,6 +81,12 @@ def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
     kind = headers.get("content-type", "").partition(";")[0]
     if isinstance(response.blocks, list) and kind in ("text/html", "text/plain", "application/json"):
         yield from of_body(request, response, function, kind, headers)
+
+
+def keep_scripts(request: Any) -> None:
+    """Keep the fields with scripts that were stored with a request."""
+    if request.outcome == "committed" and request.announces_body:
+        _sent.extend(one for one in values_of(request) if SCRIPT.search(one[1]) and one not in _sent)
 
 
 def of_body(

@@ -149,8 +149,8 @@ def _words(path: Path, section: str) -> set[str]:
 
 
 def of_sections(path: Path, others: Iterable[Path] = ()) -> Iterator[Finding]:
-    """Yield the sections of an ini that no pipeline uses, and that no other ini names. One of another kind may be for
-    another program, and counts if it has the name of a part, or nearly that of a kind."""
+    """Yield the sections of an ini that no pipeline uses, and that no other ini names. One of another kind may be
+    for another program, and counts if it has the name of a part, or nearly that of a kind."""
     sections = sections_of(str(path))
     kinds = ("app", "application", "filter", "filter-app", "pipeline", "composite", "composit")
     ours = {section: section.partition(":") for section in sections if section.partition(":")[0] in kinds}
