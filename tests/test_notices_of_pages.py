@@ -1429,7 +1429,7 @@ def test_right_code_is_quiet(name: str, caplog: pytest.LogCaptureFixture) -> Non
     ],
 )
 def test_what_a_session_changes_or_shows(kept: Any, told: str, tmp_path: Path, caplog: Any) -> None:
-    inner = (session(keys=f"{tmp_path}/keys"), traverse(root=OOBTree), publisher(scan=(__name__,)))
+    inner = (session(keys=f"{tmp_path}/keys"), forms(), traverse(root=OOBTree), publisher(scan=(__name__,)))
     site = Pipeline(errors(debug=True), *inner)
     assert asking.ask(site, "/keeps", "POST", **{"test.kept": kept}).status == 200
     found = [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]

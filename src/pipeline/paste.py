@@ -138,10 +138,6 @@ def named_errors(uri: str) -> Iterator[None]:
     except SystemExit as error:  # a command, and the trial before a reload, would end with its status: 0
         place, line, *_ = traceback.extract_tb(error.__traceback__)[-1]
         raise ConfigurationError(f"{place}, line {line}: this ends the process while the site is loaded") from error
-    except UnicodeDecodeError as error:
-        if loadwsgi.__file__ not in [frame.filename for frame in traceback.extract_tb(error.__traceback__)][-7:]:
-            raise
-        raise ConfigurationError(f"{file}, or an ini that it uses, is not UTF-8: save it as that") from None
     except RecursionError:
         if not (circle := _circle(file)):
             raise

@@ -535,7 +535,7 @@ def test_sessions_on_the_server_by_beaker(tmp_path: Path) -> None:
     options = {"session.type": "file", "session.data_dir": str(tmp_path), "session.save_accessed_time": False}
     around = partial(SessionMiddleware, config=options)
     keys = str(tmp_path / "keys")
-    inner = (around, traverse(root=Root), publisher(scan=(__name__,)))
+    inner = (around, forms(), traverse(root=Root), publisher(scan=(__name__,)))
     client = TestApp(Pipeline(errors(), session(keys=keys), *inner))
     assert headers_of(client.get("/")) == set()
     client.get("/beaker?" + "x" * 5000)

@@ -187,7 +187,8 @@ def test_only_what_changes_something_has_the_header_of_a_body() -> None:
 def test_what_has_failed_is_not_asked_again(
     kind: str, is_left_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    last = SimpleNamespace(hangs=kind == "hangs", is_error=kind == "is_error", answered_by="")
+    last = Run()
+    last.hangs, last.status = kind == "hangs", 500 if kind == "is_error" else 200
     explorer = SimpleNamespace(known={"GET /": []}, runs=[last], given=(), welcome={})
     explorer.explore = lambda: ([Asked("GET", "/")], ["what"])
     explorer.shortest = lambda steps, what: steps

@@ -473,7 +473,7 @@ MISTAKES = [
         ("@view stands bare on", "MODULE", "write @view()"),
         code=view("@view\ndef bare(context, request):\n    return ''"),
     ),
-    Mistake("fields without forms", ("add takes fields of a form (count)", "Put forms"), code=FIELDS, page=None),
+    Mistake("fields without forms", ("takes the fields count", "add forms"), code=FIELDS),
     Mistake(
         "several packages that are missing",
         ("'nopackage' is not installed", "'no-other' is not installed", "pip install no-other"),

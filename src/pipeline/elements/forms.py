@@ -270,8 +270,8 @@ class Reading:
         left = int(length) if length else sys.maxsize if environ.get("wsgi.input_terminated") else 0
         if length and left > limit:
             raise _too_large(limit)
-        coding = environ.get("HTTP_CONTENT_ENCODING", "")
-        if left and coding.strip(" \t").lower() not in ("", "identity"):
+        coding = environ.get("HTTP_CONTENT_ENCODING")
+        if coding and left and coding.strip(" \t").lower() not in ("", "identity"):
             problem = f"A form is not sent with the Content-Encoding {coding}, but as it is."
             raise HTTPUnsupportedMediaType(problem, headers=[("Accept-Encoding", "identity")])
         stream = environ["wsgi.input"]

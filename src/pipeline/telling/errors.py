@@ -90,10 +90,12 @@ def of_ini(error: IniError, said: str) -> str:
         file = found[1] if (found := re.match(r"Error in file (\S+): ", said)) else ""
         _, options = sections_of(file).get(str(error.section), (0, {}))
         at = f", line {options[error.option][0]}" if error.option in options else ""
-        what = said.removeprefix(f"Error in file {file}: ").removeprefix("Bad value substitution: ")
-        cut = r"(?:, found:|\. Raw value:| reference| an interpolation key (?!'[\w.-]+' )).*"
-        what = re.sub(cut, "; a percent sign in a value is written %%", what)
-        return f"{file}, section [{error.section}]{at}: {what}".removeprefix(", ")
+        said = re.sub(
+            r"(?:, found:|\. Raw value:| reference| an interpolation key (?!'[\w.-]+' )).*",
+            "; a percent sign in a value is written %%",
+            said.removeprefix(f"Error in file {file}: ").removeprefix("Bad value substitution: "),
+        )
+        return f"{file}, section [{error.section}]{at}: {said}".removeprefix(", ")
     line = getattr(error, "line", "") or "".join(line for _, line in getattr(error, "errors", ())[:1])
     name = "byte order mark" if line.startswith("\ufeff") else type(error).__name__
     return str(OF_AN_INI.get(name, "{said}").format(said=said, error=error, line=masked_text(line.strip())))
