@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
+from weakref import ref
 
 from transaction import Transaction, TransactionManager
 from transaction import manager as of_thread
@@ -74,6 +75,12 @@ COMMITS_AT_VOTE = ("zope.sqlalchemy.datamanager", "SessionDataManager")
 """The class of the data manager of a session that the site has made itself. That of ``request.sql`` is one, too."""
 
 
+def abort_session(made: ref[Any], transaction: object) -> None:
+    """Abort a data manager by its session."""
+    resource: Any = made()
+    resource.session.bound.abort(resource, transaction)
+
+
 def vote(resource: Any, transaction: Any) -> None:
     """Have the session of a data manager commit. After an error that is not known as a refusal of the database the
     outcome is unknown (R4). The session is rolled back in any case: closed alone, it would give its connection to
@@ -95,8 +102,8 @@ class RequestTransaction(Transaction):  # type: ignore[misc]
     def join(self, resource: Any) -> None:
         """Have a data manager take part. If it is refused, the object that it joins for has changed already."""
         kind = type(resource)
-        if (bound := getattr(getattr(resource, "session", None), "bound", None)) is not None:
-            resource.abort = partial(bound.abort, resource)
+        if getattr(getattr(resource, "session", None), "bound", None) is not None:
+            resource.abort = partial(abort_session, ref(resource))  # no cycle, which only the collector would end
         elif (kind.__module__, kind.__name__) == COMMITS_AT_VOTE:
             resource.tpc_vote = partial(vote, resource)
         try:
