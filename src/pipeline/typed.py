@@ -42,9 +42,12 @@ class Way(NamedTuple):
         """Return whether a request may go this way to a view for that method and type of request."""
         if method != ERROR and (method in self.never or (self.only is not None and method not in self.only)):
             return False
+        return request_type is IRequest or any(one.isOrExtends(request_type) for one in self.types())
+
+    def types(self) -> list[InterfaceClass]:
+        """Return the types of requests that options of its elements name."""
         given = (option for contract in self.contracts for option in contract.element.options.values())
-        types = (option for option in given if isinstance(option, InterfaceClass))
-        return request_type is IRequest or any(one.isOrExtends(request_type) for one in types)
+        return [option for option in given if isinstance(option, InterfaceClass)]
 
     def lacks(self, wanted: type[Request]) -> list[type[Request]]:
         """Return the classes with the attributes of ``wanted`` that no element of this way adds."""
@@ -103,10 +106,11 @@ def refuse_unadded_views(published: Iterable[tuple[Views, Way]]) -> None:
     found: dict[Any, list[Way]] = {}
     fills: dict[Any, Any] = {}
     for views, way in published:
+        by_form = not way.types()  # XML-RPC, say, fills the fields by itself
         for _, request_type, key, view in views:
             if way.takes(key.partition(" ")[0], request_type):
                 found.setdefault(view.function, []).append(way)
-                fills[view.function] = view.fill if request_type is IRequest else None  # XML-RPC has no form
+                fills[view.function] = view.fill if by_form and request_type is IRequest else None
     for function, ways in found.items():
         reads = getattr(fill := fills[function], "reads", None)
         if reads and not any(hasattr(contract.adds, reads) for way in ways for contract in way.contracts):

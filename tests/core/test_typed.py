@@ -19,6 +19,7 @@ from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import load
 from pipeline.publisher import publisher
+from pipeline.publishing.xmlrpc import IXMLRPCRequest
 from pipeline.tools import check, show, views
 
 if TYPE_CHECKING:
@@ -163,15 +164,16 @@ def add(context, request, title: str):
 
 @pytest.mark.parametrize("between", [(), (middleware,)], ids=["", "behind a middleware"])
 @pytest.mark.parametrize("more", ["", ", request_type=IXMLRPCRequest"], ids=["", "by XML-RPC"])
+@pytest.mark.parametrize("type_", [None, IXMLRPCRequest])
 def test_a_view_that_takes_fields_is_refused_where_nothing_reads_them(
-    between: Any, more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Any
+    between: Any, more: str, type_: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Any
 ) -> None:
     """Each request for it was a 500, and a reload put this in the place of a site that worked."""
     name = f"fields_{abs(hash(more))}"
     (tmp_path / f"{name}.py").write_text(FIELDS.format(more=more))
     monkeypatch.syspath_prepend(tmp_path)
-    inner = (*between, traverse(root=dict), publisher(scan=(name,)))
-    if more:
+    inner = (*between, traverse(root=dict, request_type=type_), publisher(scan=(name,)))
+    if more or type_:
         Pipeline(errors(), *inner)
     else:
         said = rf"{name}\.py, line \d+\) takes the fields title, .* errors traverse publisher reads them: add forms"
