@@ -18,7 +18,6 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
-from weakref import WeakKeyDictionary
 
 from persistent import Persistent
 
@@ -73,16 +72,13 @@ names_of = lru_cache(maxsize=16)(lambda cls: frozenset(dir(cls)))
 """Returns the names of the attributes of a class of requests, or of responses."""
 _listening: list[Any] = []
 """The state of a thread that its listeners look at, once this process has installed them."""
-_changed_before: WeakKeyDictionary[Any, tuple[str | None, bool]] = WeakKeyDictionary()
-"""The visitor of a request when its path was walked, and whether something had been changed by then, such as the
-old hash of a password."""
 
 
 def begin_to_notice(request: Any) -> None:
     """Note what a notice compares with, before the view of a request is called. Raises nothing."""
     try:
         if request.environ["REQUEST_METHOD"] in SAFE_METHODS:
-            _changed_before.pop(request, None)  # of an earlier attempt
+            request.__dict__.pop("_changed_before", None)  # of an earlier attempt
             request.add_traversal_hook(note_changes)
         elif request.views is not None:
             request._before_notices = state_of(request.views)
@@ -96,11 +92,12 @@ def begin_to_notice(request: Any) -> None:
 
 
 def note_changes(request: Any, obj: Any) -> None:
-    """Note what was changed until it was known who the visitor is. This is a traversal hook."""
-    if _changed_before.get(request, ("", False))[0] != request.principal:
+    """Note who the visitor is, and whether something was changed until that was known, such as the hash of his
+    password. This is a traversal hook."""
+    if request.__dict__.get("_changed_before", ("", False))[0] != request.principal:
         changed = [one._registered_objects for one in connections_of(request)]
         changed += [one.new or one.dirty or one.info.get("pipeline.changed") for one in sessions_of(request)]
-        _changed_before[request] = request.principal, any(changed)
+        request._changed_before = request.principal, any(changed)
 
 
 def tell_notices(request: Any, response: Response, error: Exception | None = None) -> None:
@@ -189,7 +186,7 @@ def of_objects(request: Any, response: Response, called: bool) -> Iterator[str]:
 
 def is_by_login(request: Any) -> bool:
     """Return whether a login has stored what a GET has changed, and no element of the site can have done so."""
-    who, is_changed = _changed_before.get(request, (request.principal, False))
+    who, is_changed = request.__dict__.get("_changed_before", (request.principal, False))
     is_changed = is_changed or who != request.principal  # the object at the end of the path has users of its own
     return is_changed and not any(is_inside for _, is_inside in handlers_of(request.pipeline))
 
