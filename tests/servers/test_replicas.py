@@ -191,7 +191,8 @@ def test_nobody_misses_what_he_has_written(site: Site) -> None:
             assert found == count, (number, where)
             seen[where] += 1
     quick, late = (one.port for one in site.standbys)
-    assert seen[quick] and not seen[late], "the one that is late had it in no case, the other one in some"
+    # The one that is late has it only if this process stands still for as long, as on a busy machine.
+    assert seen[quick] > 10 * seen[late]
     wait_until(lambda: {site.ask("/", told)[0] for _ in range(4)} == {quick, late}, 10, "the late one has it, too")
     site.ask("/insert/last", told, method="POST")
     found = {site.ask("/")[1] for _ in range(4)}
