@@ -37,6 +37,7 @@ FORM = "application/x-www-form-urlencoded"
 SITE = '''
 from __future__ import annotations
 import asyncio, copy, hashlib, locale, logging, random, secrets, shutil, sqlite3, subprocess, threading
+from contextlib import closing
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -141,7 +142,8 @@ def note_rightly(site, title):
 
 @lru_cache
 def titles():
-    return sqlite3.connect(":memory:").execute("SELECT 1").fetchall()
+    with closing(sqlite3.connect(":memory:")) as books:
+        return books.execute("SELECT 1").fetchall()
 
 @lru_cache
 def rules():

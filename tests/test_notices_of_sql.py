@@ -124,11 +124,13 @@ def with_its_own_session(*names: str) -> Any:
     """Add a book by a session that the view makes, and call its methods."""
 
     def work(request: Any) -> None:
-        session = Session(create_engine(request.sql.get_bind().engine.url))
+        engine = create_engine(request.sql.get_bind().engine.url)
+        session = Session(engine)
         session.add(Book(title="a", facts={}, told={}))
         for name in names:
             getattr(session, name)()
         session.close()
+        engine.dispose()
 
     return work
 

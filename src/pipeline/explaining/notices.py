@@ -129,18 +129,18 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     view = view_of(request)
     if view:
         seen = seen_in(request, view.fill)
-        kind = request.context.__class__
-        yield from slips_of(view.function, kind, request.method, request.outcome, seen)
+        kind, method = request.context.__class__, request.environ["REQUEST_METHOD"]
+        yield from slips_of(view.function, kind, method, request.outcome, seen)
         function = inspect.unwrap(view.function)
         for one in classes_of(function, kind):
-            yield from slips_of(one, kind, request.method, request.outcome)
+            yield from slips_of(one, kind, method, request.outcome)
         for helper in helpers_of(function):  # it may be called behind the commit
-            yield from slips_of(helper, object, request.method)
+            yield from slips_of(helper, object, method)
         for notice in of_view(request, response, view, dict(seen).get("UNSENT", ())):
             yield f"{place_of(view.function)}: {notice}"
     elif request.views is not None and response.blocks == () and response.status_line is OK:
         yield NOTICES["no answer"]
-    if _listening and request.method not in SAFE_METHODS:
+    if _listening and request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
         yield from resolve("pipeline.explaining.notices_of_sql:of_left")()
     for session in sessions_of(request):
         yield from session.info.get("pipeline.notices", ())
@@ -162,7 +162,7 @@ def of_view(request: Any, response: Response, view: Any, unsent: Sequence[str]) 
         yield from changed(before, request.views)
     if response.status[:3] in ("307", "308") and request.method == "POST" and request.outcome == "committed":
         yield NOTICES["a form that is sent again"].format(status=response.status)
-    if request.method not in SAFE_METHODS:
+    if request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
         yield from kept_objects(view.function, connections_of(request))
 
 
@@ -172,7 +172,7 @@ def of_objects(request: Any, response: Response, called: bool) -> Iterator[str]:
     called  whether a view was called
     """
     connections = connections_of(request)
-    if request.method not in SAFE_METHODS:
+    if request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
         for connection in connections:
             yield from of_stored(request, connection)
         is_odd = response.status >= "400" and response.status_int not in SAY_SO
@@ -214,7 +214,7 @@ def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def stored_nothing(request: Any, response: Response) -> Iterator[str]:
     """Yield that a view for POST seems to store what it was sent, and has changed nothing."""
-    is_done = request.method == "POST" and response.status[:3] in ("302", "303") and not request.outcome
+    is_done = not request.outcome and request.method == "POST" and response.status[:3] in ("302", "303")
     if is_done and request.tm_in_use is not None and (view := view_of(request)):
         function = inspect.unwrap(view.function)
         sets = [one for one in nodes_of(function) if isinstance(getattr(one, "ctx", None), (ast.Store, ast.Del))]
@@ -260,8 +260,8 @@ def view_of(request: Any) -> Any:
     """Return the view that the publisher has called, or None."""
     if request.views is None or request.context is None:
         return None
-    method = "GET" if request.method == "HEAD" else request.method
-    return request.views.find(request.context, request, method, request.view_name)
+    method = request.environ["REQUEST_METHOD"]
+    return request.views.find(request.context, request, "GET" if method == "HEAD" else method, request.view_name)
 
 
 def sessions_of(request: Any) -> list[Any]:

@@ -74,7 +74,7 @@ def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
         yield f"{response.status_line} without a Location: a browser shows an empty page. Return redirect(address)"
     elif response.status_line is OK and "location" in headers:
         yield "a browser ignores Location beside 200 OK. Return redirect(address)"
-    if response.status_line is not OK or request.method == "HEAD":
+    if response.status_line is not OK or request.environ["REQUEST_METHOD"] == "HEAD":
         return
     if response.blocks == () and headers.keys().isdisjoint(("location", "content-length")):
         yield NOTICES["nothing is returned"]
@@ -142,7 +142,7 @@ def of_page(request: Any, body: bytes, response: Response, function: Any) -> Ite
     if "\ufffd" in text and "\ufffd".encode() not in body and response.charset == "UTF-8":
         yield "the body is not UTF-8, as its header says. Return the text itself, and not text.encode(...)"
     before, has_select = _before.get(function, ("", False))
-    for name, value in (*values_of(request), *(_sent if text != before else ())):
+    for name, value in (*values_of(request), *_sent) if _sent and text != before else values_of(request):
         if MARKUP.search(value) and value in text:
             yield NOTICES["markup of a visitor"].format(name=name)
     query = request.environ.get("QUERY_STRING", "")
