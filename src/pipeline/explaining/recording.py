@@ -187,6 +187,10 @@ class Record:
         """The notes, in the order of time."""
         self.counts: dict[str, int] = {}
         """Notes of each kind, with those beyond the limit."""
+        if hasattr(request, "zope_walk"):
+            if request.zope_walk is None:  # ``pipeline explain``, outside of an inspector, may have made one
+                request.zope_walk = Walk()
+            self.zope_walk = request.zope_walk
         # The request and the response as the last part has left them.
         self.state: State | None = None
         self.left = NO_ANSWER
@@ -242,8 +246,6 @@ class Record:
             self.dropped += 1
             handler(request, response)
             return
-        if self.zope_walk is None and hasattr(request, "zope_walk"):  # another record may have made one
-            request.zope_walk = self.zope_walk = request.zope_walk or Walk()
         outer = self.part
         part = self.part = _new(Part)
         part.step = step
@@ -384,6 +386,8 @@ class Recorder:
         element = outer.step.element if outer is not None else None
         if element is not None and "principal" in element.contract.provides:
             self._identify(request)
+        if record.zope_walk is None and getattr(request, "zope_walk", False) is None:  # the outermost that has it
+            request.zope_walk = record.zope_walk = Walk()
         try:
             record.watch(step, step.facts.walks, handler, request, response)
         finally:
