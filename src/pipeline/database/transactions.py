@@ -75,10 +75,12 @@ COMMITS_AT_VOTE = ("zope.sqlalchemy.datamanager", "SessionDataManager")
 """The class of the data manager of a session that the site has made itself. That of ``request.sql`` is one, too."""
 
 
-def abort_session(made: ref[Any], transaction: object) -> None:
-    """Abort a data manager by its session."""
+def abort_session(made: ref[Any], owner: ref[Any], transaction: object) -> None:
+    """Abort a data manager by its session, also if it has let go of that."""
     resource: Any = made()
-    resource.session.bound.abort(resource, transaction)
+    bound = owner()
+    abort = type(resource).abort if bound is None else bound.abort
+    abort(resource, transaction)
 
 
 def vote(resource: Any, transaction: Any) -> None:
@@ -102,8 +104,9 @@ class RequestTransaction(Transaction):  # type: ignore[misc]
     def join(self, resource: Any) -> None:
         """Have a data manager take part. If it is refused, the object that it joins for has changed already."""
         kind = type(resource)
-        if getattr(getattr(resource, "session", None), "bound", None) is not None:
-            resource.abort = partial(abort_session, ref(resource))  # no cycle, which only the collector would end
+        if (bound := getattr(getattr(resource, "session", None), "bound", None)) is not None:
+            # Without a cycle, which only the collector would end.
+            resource.abort = partial(abort_session, ref(resource), ref(bound))
         elif (kind.__module__, kind.__name__) == COMMITS_AT_VOTE:
             resource.tpc_vote = partial(vote, resource)
         try:

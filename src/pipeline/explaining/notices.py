@@ -199,7 +199,8 @@ def connections_of(request: Any) -> list[Any]:
 def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what a request says of the names in the source of its view: words of patterns, and names for each."""
     empty = tuple([name for name, one in getattr(request.context, "__dict__", {}).items() if one is None])
-    raced = tuple(sorted({name for one in sessions_of(request) for name in one.info.get("pipeline.raced", ())}))
+    infos = [one.info for one in sessions_of(request)]
+    raced = tuple(sorted({name for one in infos for name in one.get("pipeline.raced", ())})) if infos else ()
     if not (form := form_of(request)):
         return (("EMPTY", empty), ("RACED", raced))
     taken = {*getattr(fill, "names", ()), *dict(parse_qsl(request.environ.get("QUERY_STRING", ""), True))}

@@ -64,7 +64,7 @@ def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
         if rule and not re.fullmatch(rule["pattern"], value):
             yield NOTICES["a header that is not valid"].format(name=name, value=value[:200], **rule)
     yield from of_rules("query", request.environ.get("QUERY_STRING", ""))
-    for cookie in response.headers.getall("Set-Cookie"):
+    for cookie in response.headers.getall("Set-Cookie") if "set-cookie" in headers else ():
         if len(cookie) > 4096:
             yield NOTICES["a cookie that is too large"].format(name=cookie.partition("=")[0])
         domain, host = DOMAIN.search(cookie), request.host.partition(":")[0]
@@ -142,7 +142,8 @@ def of_page(request: Any, body: bytes, response: Response, function: Any) -> Ite
     if "\ufffd" in text and "\ufffd".encode() not in body and response.charset == "UTF-8":
         yield "the body is not UTF-8, as its header says. Return the text itself, and not text.encode(...)"
     before, has_select = _before.get(function, ("", False))
-    for name, value in (*values_of(request), *_sent) if _sent and text != before else values_of(request):
+    is_same = text == before
+    for name, value in values_of(request) if is_same else (*values_of(request), *_sent):
         if MARKUP.search(value) and value in text:
             yield NOTICES["markup of a visitor"].format(name=name)
     query = request.environ.get("QUERY_STRING", "")
@@ -153,7 +154,7 @@ def of_page(request: Any, body: bytes, response: Response, function: Any) -> Ite
     for name, value in getattr(request.context, "__dict__", {}).items() if ">None<" in text else ():
         if value is None and name[0] != "_":
             yield NOTICES["None on a page"].format(name=name)
-    if not is_as_before(text, before):
+    if not (is_same or is_as_before(text, before)):
         found, has_select = of_text(text), "<select" in text
         _before[function] = ("" if found else text), has_select
         yield from found
