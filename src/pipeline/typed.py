@@ -26,7 +26,7 @@ from pipeline.interfaces import ConfigurationError, IRequest
 from pipeline.options import evaluated
 from pipeline.order import Contract
 from pipeline.request import Request
-from pipeline.views import ERROR, Views, named
+from pipeline.views import ERROR, View, Views, named
 
 
 class Way(NamedTuple):
@@ -48,6 +48,13 @@ class Way(NamedTuple):
         """Return the types of requests that options of its elements name."""
         given = (option for contract in self.contracts for option in contract.element.options.values())
         return [option for option in given if isinstance(option, InterfaceClass)]
+
+    def fills(self, view: View, request_type: Any) -> bool:
+        """Return whether a view that takes fields gets them: by an element, or by a type of request, as XML-RPC."""
+        reads = getattr(view.fill, "reads", None)
+        if reads is None or request_type is not IRequest:
+            return True
+        return any(hasattr(contract.adds, reads) for contract in self.contracts) or bool(self.types())
 
     def lacks(self, wanted: type[Request]) -> list[type[Request]]:
         """Return the classes with the attributes of ``wanted`` that no element of this way adds."""
@@ -103,20 +110,18 @@ def refuse_unadded_views(published: Iterable[tuple[Views, Way]]) -> None:
 
     published  the views of each publisher of a site, with the way of the requests to that publisher
     """
-    found: dict[Any, list[Way]] = {}
-    fills: dict[Any, Any] = {}
+    found: dict[Any, list[tuple[Way, View, Any]]] = {}
     for views, way in published:
-        by_form = not way.types()  # XML-RPC, say, fills the fields by itself
         for _, request_type, key, view in views:
             if way.takes(key.partition(" ")[0], request_type):
-                found.setdefault(view.function, []).append(way)
-                fills[view.function] = view.fill if by_form and request_type is IRequest else None
-    for function, ways in found.items():
-        reads = getattr(fill := fills[function], "reads", None)
-        if reads and not any(hasattr(contract.adds, reads) for way in ways for contract in way.contracts):
+                found.setdefault(view.function, []).append((way, view, request_type))
+    for function, taken in found.items():
+        ways = [way for way, _, _ in taken]
+        if not any(way.fills(view, request_type) for way, view, request_type in taken):
             names = " ".join(contract.name for contract in ways[0].contracts)
-            fields = f"takes the fields {', '.join(fill.names)}, and no element of the pipeline {names} reads them"
-            raise ConfigurationError(f"{named(function)} {fields}: add forms, outside of traverse")
+            fields = ", ".join(getattr(taken[0][1].fill, "names", ()))
+            said = f"takes the fields {fields}, and no element of the pipeline {names} reads them"
+            raise ConfigurationError(f"{named(function)} {said}: add forms, outside of traverse")
         wanted = wanted_by(function, 1)
         if wanted is not None and all(way.lacks(wanted) for way in ways):
             way = min(ways, key=lambda way: len(way.lacks(wanted)))

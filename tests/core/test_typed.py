@@ -16,11 +16,14 @@ from pipeline.composition import Offers
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.traverse import traverse
+from pipeline.forms.arguments import arguments_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import load
 from pipeline.publisher import publisher
 from pipeline.publishing.xmlrpc import IXMLRPCRequest
 from pipeline.tools import check, show, views
+from pipeline.typed import Way, refuse_unadded_views
+from pipeline.views import Views
 
 if TYPE_CHECKING:
     from pipeline.auth.authentication import AuthRequest as OnlyForTypes
@@ -182,6 +185,19 @@ def test_a_view_that_takes_fields_is_refused_where_nothing_reads_them(
         app = Pipeline(errors(), forms(), *inner)
         sent = {"CONTENT_TYPE": "application/x-www-form-urlencoded", "CONTENT_LENGTH": "9"}
         assert call(app, "/add", "POST", **sent, **{"wsgi.input": BytesIO(b"title=tea")}).text == "tea"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_fields_that_one_of_several_ways_fills_are_not_refused(
+    order: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fields_shared.py").write_text(FIELDS.format(more=""))
+    monkeypatch.syspath_prepend(tmp_path)
+    found = Views(("fields_shared",), arguments_of)
+    plain, xmlrpc = (Way((traverse(root=dict, request_type=one).contract,)) for one in (None, IXMLRPCRequest))
+    refuse_unadded_views([(found, plain), (found, xmlrpc)][::order])
+    with pytest.raises(ConfigurationError, match="takes the fields title"):
+        refuse_unadded_views([(found, plain)])
 
 
 def test_an_element_outside_a_foreign_middleware_adds_the_class(module: Any, call: Any) -> None:
