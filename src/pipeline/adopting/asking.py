@@ -73,10 +73,8 @@ def with_hidden_fields(asked: dict[str, Any], page: str) -> dict[str, Any]:
     """Return a POST of a form with the hidden fields of its page, as a browser sends them."""
     if not asked["data"] or asked["data"][0].startswith(("@", "{", "[")):
         return asked
-    inputs = [given for tag, given in Tags(page.encode("latin-1")).found if tag == "input"]
-    hidden = [one for one in inputs if one.get("type") == "hidden" and one.get("name")]
     given = dict(parse_qsl(asked["data"][0], keep_blank_values=True))
-    return asked | {"data": [urlencode({one["name"]: one.get("value", "") for one in hidden} | given)]}
+    return asked | {"data": [urlencode(Tags(page.encode("latin-1")).hidden() | given)]}
 
 
 def pairs_of(cookies: SimpleCookie) -> Iterator[str]:

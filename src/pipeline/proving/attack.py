@@ -202,7 +202,7 @@ def with_other_numbers(site: Site, request: Asked) -> Iterator[tuple[str, Asked]
     """Send a form with another number in each field that its page hides, such as a price, and look for it in what
     is stored. As that of an object, or of a version, it is refused: the site has none with it."""
     shown = site.afresh(Asked("GET", request.page, user=request.user)) if request.page else Run()
-    hidden = {given.get("name") for _, given in Tags(shown.body).found if given.get("type") == "hidden"}
+    hidden = Tags(shown.body).hidden()
     names = [name for name, old in request.fields if name in hidden and AMOUNT.fullmatch(str(old))]
     for tried in with_value(request, None, ANOTHER_NUMBER, {*names}.difference(request.tokens).__contains__):
         is_acknowledged = site.afresh(tried).is_acknowledged

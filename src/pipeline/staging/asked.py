@@ -198,6 +198,11 @@ class Tags(HTMLParser):
         if self.lasttag == "script":
             self.scripts += data
 
+    def hidden(self) -> dict[str, str]:
+        """Return the values of the hidden fields by their names."""
+        hidden = [given for tag, given in self.found if tag == "input" and given.get("type") == "hidden"]
+        return {one["name"]: one.get("value", "") for one in hidden if one.get("name")}
+
 
 def links_of(origin: str, url: str, run: Run) -> list[str]:
     """Return the links of a page that stay in the site, but for those to itself."""
